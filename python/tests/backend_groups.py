@@ -369,6 +369,21 @@ def abort_within_messages(rank: int, rounds: int) -> None:
             assert torch.equal(total, 2 * torch.arange(200_003, dtype=torch.float64) + 1)
 
 
+def end_callbacks(_rank: int) -> tuple[int, int]:
+    """Returns this process's threads before and after callbacks that ran at once."""
+
+    def before_all_end(future: Any) -> Any:
+        time.sleep(0.05)
+        return future.value()
+
+    dist.all_reduce(torch.ones(3))
+    before = settled()
+    works = [dist.all_reduce(torch.ones(3), async_op=True) for _ in range(8)]
+    for future in [work.get_future().then(before_all_end) for work in works if work is not None]:
+        future.wait()
+    return before[1], settled(before)[1]
+
+
 def made_without_collection(rank: int, rounds: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Returns descriptors and threads before and after groups that nothing collects."""
     kept: list[Any] = []

@@ -151,6 +151,33 @@ def differ(rank: int) -> str:
     return "nothing happened"
 
 
+def differ_by_a_step(rank: int) -> str:
+    """The first rank saves the optimizer's state, and the others go on training."""
+    ours = Ours(rank, dist.get_world_size())
+    KEPT.append(ours)
+    try:
+        if rank == 0:
+            ours.state_dict()
+        for _ in range(2):
+            ours.backward()
+            ours.step()
+    except RuntimeError as error:
+        return str(error)
+    return "nothing happened"
+
+
+def make_a_step_less(rank: int, folder: str) -> str:
+    """The last rank leaves out a step, as one that skips a batch; what the others are told."""
+    count = dist.get_world_size()
+    _catch(folder, rank, health.REPORT_AFTER_S)
+    ours = Ours(rank, count)
+    ours.backward()
+    if rank < count - 1:
+        ours.optimizer.step()
+    dist.destroy_process_group()
+    return _await_said(folder, rank) if rank < count - 1 else ""
+
+
 def leave(rank: int, what: str, how: str, folder: str) -> tuple[float, str]:
     """The last rank leaves while others wait in a call: how long after it they know, and what."""
     count = dist.get_world_size()

@@ -193,6 +193,12 @@ def test_groups_go_on_while_others_are_aborted(transport: str) -> None:
         pool.run(backend_groups.abort_within_messages, 30)
 
 
+def test_threads_of_callbacks_end() -> None:
+    with RankPool(2, "pleach") as pool:
+        for before, after in pool.run(backend_groups.end_callbacks):
+            assert after <= before + 1, "the thread that moves lanes on stays"
+
+
 def test_nothing_is_left_of_groups_that_were_destroyed() -> None:
     with RankPool(2, "pleach") as pool:
         for before, after in pool.run(backend_groups.made_without_collection, 12):

@@ -65,6 +65,21 @@ def test_ranks_that_make_different_calls_are_told(backend: str) -> None:
             assert "rank 1 called optimizer.whole_gradients() (parallel_waits" in message, message
 
 
+def test_ranks_of_which_one_makes_a_step_are_told() -> None:
+    """Over Gloo they wait, which test_a_wait_is_reported_after_ten_seconds is about."""
+    with RankPool(2, "pleach", timeout_s=TIMEOUT_S) as pool:
+        for message in pool.run(waits.differ_by_a_step, deadline_s=SOON_S * 3):
+            assert "rank 0 called optimizer.state_dict() (parallel_waits.py:" in message, message
+            assert "rank 1 called " in message, message
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_last_step_that_one_rank_leaves_out_is_told(backend: str, tmp_path: pathlib.Path) -> None:
+    with RankPool(3, backend, timeout_s=TIMEOUT_S) as pool:
+        for told in pool.run(waits.make_a_step_less, str(tmp_path), deadline_s=SOON_S * 3)[:-1]:
+            assert "ends, and its last step() is not complete" in told, told
+
+
 @pytest.mark.parametrize("how", ["die", "close"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_call_ends_when_a_rank_has_left(backend: str, how: str, tmp_path: pathlib.Path) -> None:

@@ -18,6 +18,9 @@ WRAPPERS = frozenset(
     {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule"}
 )
 
+# Characters of a line that an error shows.
+_MOST_SHOWN = 400
+
 
 def describe(
     model: torch.nn.Module, optimizer: torch.optim.Optimizer, settings: dict[str, Any]
@@ -30,13 +33,21 @@ def describe(
         shape = "nested" if tensor.is_nested else tuple(tensor.shape)
         lines.append(f"{kind} {name}: {shape} {tensor.dtype}{frozen}")
     lines.append(f"optimizer {type(optimizer).__name__}")
+    lines += describe_settings(optimizer)
     for index, group in enumerate(optimizer.param_groups):
-        own = {key: value for key, value in sorted(group.items()) if key != "params"}
-        lines.append(f"group {index} of the optimizer: {own}")
         lines += [
             f"group {index} of the optimizer has {names.get(parameter, 'a parameter of no name')}"
             for parameter in group["params"]
         ]
+    return lines
+
+
+def describe_settings(optimizer: torch.optim.Optimizer) -> list[str]:
+    """An optimizer's settings, a line for each group."""
+    lines = []
+    for index, group in enumerate(optimizer.param_groups):
+        own = {key: value for key, value in sorted(group.items()) if key != "params"}
+        lines.append(f"group {index} of the optimizer: {own}")
     return lines
 
 
@@ -59,7 +70,16 @@ def compare(exchange: Exchange, own: Sequence[str]) -> None:
             ours = gathered[0][index] if index < len(gathered[0]) else "nothing more"
             theirs = lines[index] if index < len(lines) else "nothing more"
             if ours != theirs:
-                raise ValueError(f"rank {rank} has {theirs}; rank 0 has {ours}")
+                raise ValueError(f"rank {rank} has {_shown(theirs)}; rank 0 has {_shown(ours)}")
+
+
+def _shown(line: str) -> str:
+    """A line as one of a message: names may be of any length, and of any characters."""
+    shown = "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode()
+        for one in line[:_MOST_SHOWN]
+    )
+    return f"{shown}..." if len(line) > _MOST_SHOWN else shown
 
 
 def compare_values(exchange: Exchange, tensors: dict[str, torch.Tensor]) -> None:
@@ -76,7 +96,7 @@ def compare_values(exchange: Exchange, tensors: dict[str, torch.Tensor]) -> None
     for rank, theirs in enumerate(everyone):
         for name, one, other in zip(tensors, everyone[0], theirs, strict=True):
             if one != other:
-                raise RuntimeError(f"parameter {name} differs on ranks 0 and {rank}")
+                raise RuntimeError(f"parameter {_shown(name)} differs on ranks 0 and {rank}")
 
 
 def _digest(tensor: torch.Tensor) -> bytes:

@@ -515,8 +515,7 @@ class Engine:
         health = self._surroundings.health
         missing = ""
         if health.leaving_s is None:  # else it is this rank that leaves
-            health.report(str(error))
-            missing = health.missing()
+            missing = health.cause(error)
         if missing and missing in str(error):
             missing = ""
         with self._changed:

@@ -70,7 +70,7 @@ class Exchange:
         found = self._gather(torch.frombuffer(packed, dtype=torch.uint8).to(self._device))
         records = [_RECORD.unpack(bytes(one.tolist())) for one in found.cpu()]
         if any(record[0] != records[0][0] for record in records):
-            raise self.health.disagreement()
+            raise RuntimeError(self.health.disagreement())
         return [(record[1], list(record[2 : 2 + len(numbers)])) for record in records]
 
     def _gather(self, own: torch.Tensor) -> torch.Tensor:

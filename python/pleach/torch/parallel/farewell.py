@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Iterable
 from typing import Protocol
 
+from . import watching
 from .groups import Groups
 
 
@@ -41,10 +42,16 @@ def end_all(trainings: Iterable[Training], why: str) -> None:
         else:
             groups.health.announce()
     for one, groups in found:
+        was_told = groups.health.is_broken
         try:
             one.close()
-        except Exception:  # it has failed, or others do not come any more
+        except Exception as error:  # it has failed, or others do not come any more
             groups.health.break_off()
+            if not was_told:
+                watching.write(
+                    f"pleach: rank {groups.health.rank} ends, and its last step() is not complete, "
+                    f"as all ranks must make the same steps: {error}"
+                )
         with contextlib.suppress(Exception):
             groups.destroy(why)
 

@@ -266,25 +266,29 @@ class Health:
 
     def explained(self, error: BaseException) -> RuntimeError:
         """A failure of this rank with the ranks that are behind it; tells the others of it."""
-        if _DIFFER.search(str(error)):
-            return self.disagreement(str(error))
-        if self.leaving_s is None:
-            self.report(str(error))
-        found = self.missing()
+        found = self.cause(error)
         call = call_of()
         return RuntimeError(f"{call}: {error}; {found}" if found else f"{call}: {error}")
 
-    def disagreement(self, details: str = "") -> RuntimeError:
-        """Ranks have come to different calls: an error that names each rank's, and details."""
+    def cause(self, error: BaseException) -> str:
+        """The ranks behind a failure of this one, or ""; tells the others of it."""
+        if _DIFFER.search(str(error)):
+            return self.disagreement()
+        if self.leaving_s is None:
+            self.report(str(error))
+        return self.missing()
+
+    def disagreement(self) -> str:
+        """Ranks have come to different calls: each rank's, in words; tells the others of it."""
         call = call_of()
+        call = main_call() if call == NO_CALL else call
         self._report(f"it called {call}, and others another collective", call)
         self._await(lambda state: state.status in (FAILED, LEFT))
         calls = {self.rank: str(call)} | {
             rank: str(Call(state.call, state.place)) for rank, state in self.states.items()
         }
         told = [f"rank {rank} called {calls[rank]}" for rank in sorted(calls)]
-        text = f"all ranks must make the same collective calls: {_listed(told)}"
-        return RuntimeError(f"{text} ({details})" if details else text)
+        return f"all ranks must make the same collective calls: {_listed(told)}"
 
     def _await(self, is_enough: Callable[[State], bool]) -> None:
         """Waits for states of the other ranks, PATIENCE_S at most."""

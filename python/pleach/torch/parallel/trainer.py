@@ -20,7 +20,7 @@ from .arrangement import Arrangement, Requirements
 from .buffers import SharedBuffers
 from .clocks import clock_of
 from .collecting import Collector, Rights
-from .comparing import compare, compare_values
+from .comparing import compare, compare_values, describe_settings
 from .engine import Agreement, Engine, Surroundings
 from .explaining import Explanation, Span, explain_log, spans_of
 from .exposed_state import Division, ExposedState
@@ -323,7 +323,7 @@ class Trainer:
             built.engine.await_updates()
             built.state.take()
         if self.options.check:
-            self._compare_parameters()
+            self._compare()
         self._steps += 1
         self._observe()
         if built.collector.has_stepped:  # nothing has come since: what is still there counts again
@@ -771,14 +771,14 @@ class Trainer:
                     for part in stretch.parts(rank):
                         part.fill_(math.nan)
 
-    def _compare_parameters(self) -> None:
-        """All ranks have the same parameters, or learn which differ. Collective."""
-        built = self._built
+    def _compare(self) -> None:
+        """All ranks have the same settings and parameters, or learn which differ. Collective."""
+        built, exchange = self._built, self.groups.exchange
         assert built is not None
+        compare(exchange, describe_settings(self.optimizer))
         built.engine.flush()
         compare_values(
-            self.groups.exchange,
-            {member.name: member.parameter.detach() for member in built.layout.members},
+            exchange, {member.name: member.parameter.detach() for member in built.layout.members}
         )
 
 

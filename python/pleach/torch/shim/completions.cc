@@ -1,5 +1,6 @@
 #include "completions.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -10,6 +11,8 @@
 
 namespace pleach_torch {
 namespace {
+
+constexpr std::chrono::seconds kIdle(1);
 
 class Completions {
  public:
@@ -27,7 +30,10 @@ class Completions {
   void work() {
     std::unique_lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [&] { return !tasks_.empty(); });
+      if (!changed_.wait_for(lock, kIdle, [&] { return !tasks_.empty(); })) {
+        --idle_;
+        return;
+      }
       std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();
       --idle_;
@@ -57,7 +63,7 @@ class Completions {
 }  // namespace
 
 void run_soon(std::function<void()> task) {
-  static auto* const all = new Completions;  // its threads end with the process
+  static auto* const all = new Completions;  // threads use it until the process ends
   all->add(std::move(task));
 }
 
