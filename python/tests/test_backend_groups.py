@@ -145,6 +145,48 @@ def test_ranks_that_were_given_different_options_are_told() -> None:
         agree_on_carrier(differs, [])
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"xx",
+        b"\xff\xfe",
+        b"[]",
+        b"[" * 100_000,
+        b'{"alike": {}}',
+        b'{"alike": {}, "names": 5}',
+        b'{"alike": [1], "names": []}',
+        b"127.0.0.1\n99999999\ntoken\nhost\n{}",
+        b"127.0.0.1\n-5\ntoken\nhost\n{}",
+        b"127.0.0.1\n5\ntoken\nhost\n[1]",
+        b"127.0.0.1\n5\ntoken\n\x1b[31m\n{}",
+    ],
+)
+def test_other_words_in_the_groups_store_are_told(words: bytes) -> None:
+    from torch.distributed import HashStore
+
+    from pleach.torch import rendezvous
+
+    store = HashStore()
+    for key in ("pleach/offer/1", "pleach/address/1"):
+        store.set(key, words)
+    for agree in (rendezvous.agree_on_carrier, rendezvous.meet):
+        with pytest.raises(RuntimeError, match=r"^pleach: rank 1: the group's store has '") as told:
+            agree(member(store, 1, 2), [])
+        assert str(told.value).isprintable()
+
+
+def test_a_choice_that_was_not_offered_is_told() -> None:
+    from torch.distributed import HashStore
+
+    from pleach.torch.rendezvous import agree_on_carrier
+
+    store = HashStore()
+    store.set("pleach/offer/1", '{"alike": {}, "names": ["a", "b"]}')
+    store.set("pleach/choice/1", "b")
+    with pytest.raises(RuntimeError, match="has 'b' under pleach/choice/1"):
+        agree_on_carrier(member(store, 1, 2), ["a"])
+
+
 @pytest.mark.parametrize("least", [1, 2])
 def test_all_ranks_share_what_all_of_them_hold_whoever_comes_first(
     least: int, monkeypatch: pytest.MonkeyPatch

@@ -6,11 +6,15 @@ import json
 import os
 import secrets
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from types import ModuleType
+from typing import TypeVar
 
 from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+
+_Value = TypeVar("_Value")
 
 _LOOPBACK = "127.0.0.1"
 # Groups of the same ranks share endpoints when they have so many: threads that wait in a few groups
@@ -53,11 +57,12 @@ class Member:
     timeout: timedelta
     alike: dict[str, object]
 
-    def wait(self, key: str, what: str) -> str:
-        """Returns a value of the store.
+    def read(self, key: str, parse: Callable[[str], _Value], what: str) -> _Value:
+        """Returns a value of the store, as `parse` reads it.
 
         Raises:
-            RuntimeError: It has not come in time; `what` says who has not done what.
+            RuntimeError: It has not come in time, and `what` says who has not done what; or it is
+                nothing that `parse` takes.
         """
         try:
             self.store.wait([key], self.timeout)
@@ -65,7 +70,15 @@ class Member:
             raise RuntimeError(
                 f"pleach: rank {self.rank}: {what} within {self.timeout.total_seconds():g} s"
             ) from error
-        return str(self.store.get(key).decode())
+        told = bytes(self.store.get(key))
+        try:
+            return parse(told.decode())
+        except (ValueError, TypeError, KeyError, RecursionError):
+            shown = repr(told[:60]).removeprefix("b")
+            raise RuntimeError(
+                f"pleach: rank {self.rank}: the group's store has {shown} under {key}, which no "
+                "rank of the group writes there"
+            ) from None
 
     def turn(self, what: str) -> int:
         """Returns how often this rank has come to that in this store: the n-th keys are apart."""
@@ -112,21 +125,28 @@ def agree_on_carrier(member: Member, held: list[str]) -> str:
     turn = member.turn("carrier")
     offer, answer, choice = (f"pleach/{key}/{turn}" for key in ("offer", "answer", "choice"))
     if member.rank > 0:
-        offered = json.loads(
-            member.wait(offer, "rank 0 of the group did not say which endpoint it may share")
+        names, alike = member.read(
+            offer, _parse_offer, "rank 0 of the group did not say which endpoint it may share"
         )
-        member.check_alike(offered["alike"])
-        if not offered["names"]:
+        member.check_alike(alike)
+        if not names:
             return ""
-        common = [name for name in offered["names"] if name in held]
+        common = [name for name in names if name in held]
         member.store.set(f"{answer}/{member.rank}", json.dumps(common))
-        return member.wait(choice, "rank 0 of the group did not choose an endpoint")
+        choices = ["", *common]
+        return member.read(
+            choice,
+            lambda text: choices[choices.index(text)],
+            "rank 0 of the group did not choose an endpoint",
+        )
     member.store.set(offer, json.dumps({"names": held, "alike": member.alike}))
     for rank in range(1, member.count) if held else ():
-        told = member.wait(
-            f"{answer}/{rank}", f"rank {rank} of the group did not say which endpoint it may share"
+        theirs = member.read(
+            f"{answer}/{rank}",
+            lambda text: _names(json.loads(text)),
+            f"rank {rank} of the group did not say which endpoint it may share",
         )
-        held = [name for name in held if name in json.loads(told)]
+        held = [name for name in held if name in theirs]
     chosen = held[0] if held else ""
     member.store.set(choice, chosen)
     return chosen
@@ -157,23 +177,44 @@ def meet(member: Member, shim: ModuleType) -> Meeting:
         own = json.dumps(member.alike)
         member.store.set(key, f"{host}\n{port}\n{token}\n{socket.gethostname()}\n{own}")
         return Meeting(host, port, token, descriptor)
-    told = member.wait(key, "rank 0 of the group did not say where to meet")
-    try:
-        host, port_text, token, its_host, its_options = told.split("\n")
-        port = int(port_text)
-        theirs = dict(json.loads(its_options))
-    except ValueError:
-        raise RuntimeError(
-            f"pleach: rank {member.rank}: the group's store has {told[:60]!r} under {key}, which "
-            "is no address"
-        ) from None
+    place, its_host, theirs = member.read(
+        key, _parse_place, "rank 0 of the group did not say where to meet"
+    )
     member.check_alike(theirs)
-    if _is_loopback(host) and its_host != socket.gethostname():
+    if _is_loopback(place.host) and its_host != socket.gethostname():
         raise RuntimeError(
             f"pleach: rank {member.rank} on {socket.gethostname()}: rank 0 of the group is at "
-            f"{host} of {its_host}: set PLEACH_STORE_HOST there to an address that others can reach"
+            f"{place.host} of {its_host}: set PLEACH_STORE_HOST there to an address that others "
+            "can reach"
         )
-    return Meeting(host, port, token)
+    return place
+
+
+def _names(found: object) -> list[str]:
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise TypeError("no list of names")
+    return found
+
+
+def _options(found: object) -> dict[str, object]:
+    if not isinstance(found, dict):
+        raise TypeError("no options")
+    return found
+
+
+def _parse_offer(text: str) -> tuple[list[str], dict[str, object]]:
+    """The names of the first rank's carriers, and what it was given."""
+    offer = _options(json.loads(text))
+    return _names(offer["names"]), _options(offer["alike"])
+
+
+def _parse_place(text: str) -> tuple[Meeting, str, dict[str, object]]:
+    """Where the group meets, the name of the first rank's host, and what it was given."""
+    host, port_text, token, its_host, options = text.split("\n")
+    port = int(port_text)
+    if not 0 < port < 1 << 16 or not (host + its_host).isprintable():
+        raise ValueError("no address")
+    return Meeting(host, port, token), its_host, _options(json.loads(options))
 
 
 def _own_address(store: Store) -> str:
