@@ -228,6 +228,8 @@ def differences_are_named(rank: int, what: str) -> str:
         model.second.float()
     if what == "name" and rank == 1:
         model.extra = nn.Linear(2, 2)
+    if what == "long" and rank == 1:
+        model.register_parameter("\n\x1b[31m" + "x" * 100_000, nn.Parameter(torch.ones(1)))
     optimizer: torch.optim.Optimizer = torch.optim.SGD(
         model.parameters(), 0.1 if what != "rate" or rank == 0 else 0.2
     )
@@ -236,6 +238,27 @@ def differences_are_named(rank: int, what: str) -> str:
     policy = DEAR if what != "policy" or rank == 0 else "ddp"
     with pytest.raises(ValueError, match="rank 1 has") as caught:
         parallel.data_parallel(model, optimizer, policy, process_group=GROUPS[2])
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
+    return str(caught.value)
+
+
+def a_rate_of_one_rank_is_named(rank: int) -> str:
+    """A scheduler that goes by its rank's own loss; the message on every rank."""
+    model = make_model("mlp")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    parallel.data_parallel(model, optimizer, DEAR, process_group=GROUPS[2], check=True)
+    inputs, *_ = make_batches("mlp", steps=1)[0]
+    for turn in range(2):
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        if turn == 0:
+            optimizer.step()
+    if rank == 1:
+        optimizer.param_groups[0]["lr"] = 0.05
+    with pytest.raises(ValueError, match="rank 1 has") as caught:
+        optimizer.step()
+    optimizer.close()
     return str(caught.value)
 
 

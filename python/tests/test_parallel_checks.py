@@ -49,6 +49,7 @@ def test_what_cannot_be_trained_is_named() -> None:
         ("shape", "rank 1 has parameter second.weight: (13, 32) torch.float64"),
         ("type", "rank 1 has parameter second.weight: (13, 31) torch.float32"),
         ("name", "rank 1 has parameter extra.weight"),
+        ("long", "rank 1 has parameter \\n\\x1b[31mxxx"),
         ("rate", "'lr': 0.2"),
         ("optimizer", "rank 1 has optimizer Adam; rank 0 has optimizer SGD"),
         ("policy", "rank 1 has option policy 'ddp'; rank 0 has option policy 'dear,bucket=1KiB'"),
@@ -58,6 +59,14 @@ def test_the_first_difference_between_ranks_is_named(what: str, message: str) ->
     found = run(checks.differences_are_named, what)
     assert found[0] == found[1]
     assert message in found[0]
+
+
+def test_a_rate_of_one_rank_is_named() -> None:
+    """Without check each rank's shard follows its own rate, which no rank can see."""
+    found = run(checks.a_rate_of_one_rank_is_named)
+    assert found[0] == found[1]
+    assert "'lr': 0.05" in found[0].split("; rank 0 has ")[0]
+    assert "'lr': 0.1" in found[0].split("; rank 0 has ")[1]
 
 
 def test_ranks_begin_alike() -> None:
