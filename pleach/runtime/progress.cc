@@ -5,6 +5,7 @@
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
+#include "pleach/base/interruption.h"
 
 namespace pleach {
 namespace {
@@ -287,7 +288,26 @@ Status Progress::run(uint64_t channel, const std::shared_ptr<OperationState>& st
     call_back(lock);
     return status;
   }
-  return wait_locked(lock, *state, TimePoint::max());
+  return Interruption::present() == nullptr ? wait_locked(lock, *state, TimePoint::max())
+                                            : wait_asking(lock, channel, *state);
+}
+
+Status Progress::wait_asking(Lock& lock, uint64_t channel, OperationState& state) {
+  while (true) {
+    const Status status = wait_locked(lock, state, after(clock_.now(), kInterruptionInterval));
+    if (state.is_done) {
+      return status;
+    }
+    lock.unlock();
+    const bool is_over = is_interrupted();
+    lock.lock();
+    if (is_over && !state.is_done) {
+      fail(lock, channel, {ErrorCode::kIo, "it was interrupted"});
+      hand_over();
+      call_back(lock);
+      throw Interrupted();
+    }
+  }
 }
 
 Status Progress::wait(OperationState& state, Duration timeout) {

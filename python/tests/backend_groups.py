@@ -8,6 +8,7 @@ import gc
 import os
 import random
 import signal
+import threading
 import time
 from datetime import timedelta
 from typing import Any
@@ -367,6 +368,35 @@ def abort_within_messages(rank: int, rounds: int) -> None:
             total = torch.arange(200_003, dtype=torch.float64) + rank
             dist.all_reduce(total, group=other)
             assert torch.equal(total, 2 * torch.arange(200_003, dtype=torch.float64) + 1)
+
+
+def interrupt(rank: int) -> dict[str, float]:
+    """Returns how long after Ctrl-C the first rank's calls end, to which others come late."""
+    tensor = torch.ones(3)
+    calls: dict[str, Any] = {
+        "all_reduce": lambda group: dist.all_reduce(tensor, group=group),
+        "barrier": lambda group: dist.barrier(group=group),
+        "all_gather": lambda group: dist.all_gather([tensor, tensor.clone()], tensor, group=group),
+        "recv": lambda group: dist.recv(tensor, 1, group=group),
+        "wait": lambda group: dist.all_reduce(tensor, group=group, async_op=True).wait(),
+        "new_group": lambda _: dist.new_group(),
+    }
+    groups = [dist.new_group() for _ in calls]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    took_s = {}
+    for (name, call), group in zip(calls.items(), groups, strict=True):
+        if rank == 0:
+            timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+            begin_s = time.monotonic()
+            try:
+                call(group)
+            except KeyboardInterrupt:
+                took_s[name] = time.monotonic() - begin_s - 0.2
+            timer.join()
+        dist.barrier()
+    signal.signal(signal.SIGINT, before)
+    return took_s
 
 
 def end_callbacks(_rank: int) -> tuple[int, int]:

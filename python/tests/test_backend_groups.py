@@ -235,6 +235,13 @@ def test_groups_go_on_while_others_are_aborted(transport: str) -> None:
         pool.run(backend_groups.abort_within_messages, 30)
 
 
+def test_calls_are_interrupted() -> None:
+    with RankPool(2, "pleach") as pool:
+        took_s = pool.run(backend_groups.interrupt)[0]
+        assert len(took_s) == 6, took_s
+        assert max(took_s.values()) < 0.5, took_s
+
+
 def test_threads_of_callbacks_end() -> None:
     with RankPool(2, "pleach") as pool:
         for before, after in pool.run(backend_groups.end_callbacks):

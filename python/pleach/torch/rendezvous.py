@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,6 +17,8 @@ from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 
 _Value = TypeVar("_Value")
 
+# Between two looks into the store.
+_LEAST_PAUSE_S, _MOST_PAUSE_S = 0.001, 0.1
 _LOOPBACK = "127.0.0.1"
 # Groups of the same ranks share endpoints when they have so many: threads that wait in a few groups
 # at once then wake each other less.
@@ -64,12 +67,15 @@ class Member:
             RuntimeError: It has not come in time, and `what` says who has not done what; or it is
                 nothing that `parse` takes.
         """
-        try:
-            self.store.wait([key], self.timeout)
-        except RuntimeError as error:
-            raise RuntimeError(
-                f"pleach: rank {self.rank}: {what} within {self.timeout.total_seconds():g} s"
-            ) from error
+        deadline_s = time.monotonic() + self.timeout.total_seconds()
+        pause_s = _LEAST_PAUSE_S
+        while not self.store.check([key]):  # its wait() would let no signal through
+            if time.monotonic() > deadline_s:
+                raise RuntimeError(
+                    f"pleach: rank {self.rank}: {what} within {self.timeout.total_seconds():g} s"
+                )
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _MOST_PAUSE_S)
         told = bytes(self.store.get(key))
         try:
             return parse(told.decode())

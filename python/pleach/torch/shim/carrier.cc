@@ -7,6 +7,7 @@
 
 #include "background.h"
 #include "errors.h"
+#include "signals.h"
 
 namespace pleach_torch {
 namespace {
@@ -45,7 +46,10 @@ std::shared_ptr<Carrier> Carrier::open(const CarrierKey& key, const CarrierPlace
   options.transport = key.transport.empty() ? nullptr : key.transport.c_str();
   options.deadline_ms = key.timeout_ms;
   options.flight_folder = place.flight_folder.empty() ? nullptr : place.flight_folder.c_str();
-  check(pleach_endpoint_create(&options, &carrier->endpoint_));
+  const Interruptible interruptible;
+  const pleach_status status = pleach_endpoint_create(&options, &carrier->endpoint_);
+  interruptible.check();
+  check(status);
   Carriers& carriers = Carriers::of_process();
   const std::scoped_lock lock(carriers.mutex);
   std::erase_if(carriers.all, [](const auto& one) { return one.expired(); });

@@ -9,6 +9,7 @@
 #include "ending.h"
 #include "errors.h"
 #include "memory.h"
+#include "signals.h"
 #include "staging.h"
 
 namespace pleach_torch {
@@ -128,10 +129,12 @@ std::shared_ptr<Group> Group::join(const JoinOptions& options,
   communicator.book = options.book.empty() ? nullptr : options.book.c_str();
   communicator.fails_alone = 1;
   pleach_communicator* created = nullptr;
+  const Interruptible interruptible;
   const pleach_status status =
       pleach_communicator_create(carrier->endpoint(), &communicator, &created);
   if (status != PLEACH_OK) {
     carrier->note_failed();
+    interruptible.check();
     check(status);
   }
   group->handles_->communicator =

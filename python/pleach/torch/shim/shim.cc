@@ -16,6 +16,7 @@
 #include "module.cc"
 #include "request.cc"
 #include "shards.cc"
+#include "signals.cc"
 #include "sparse.cc"
 #include "staging.cc"
 #include "work.cc"

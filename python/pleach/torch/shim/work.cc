@@ -4,12 +4,14 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
 #include <thread>
 #include <utility>
 
 #include "completions.h"
 #include "ending.h"
 #include "errors.h"
+#include "signals.h"
 
 namespace pleach_torch {
 namespace {
@@ -137,8 +139,10 @@ c10::intrusive_ptr<Work> Work::begin_staged(std::shared_ptr<Group> group, Task t
 
 // As the caller waits anyway nothing else has to hear of it, and nobody has to be woken.
 void Work::run(const Ask& ask) {
+  const Interruptible interruptible;
   const pleach_status status = ask(group_->communicator().get(), nullptr);
   finish(status, status == PLEACH_OK ? "" : pleach_last_error());
+  interruptible.check();
   if (exception_) {
     std::rethrow_exception(exception_);
   }
@@ -305,18 +309,24 @@ void Work::synchronize() {
   }
 }
 
-void Work::await_end(milliseconds timeout) {
-  const bool is_given = timeout != kNoTimeout;
-  bool is_late = false;
+bool Work::ends_within(milliseconds longest) {
   if (is_queued_) {  // Whoever starts it ends it in time.
     std::unique_lock lock(mutex_);
-    is_late = is_given && !cv_.wait_for(lock, timeout, [&] { return is_done_.load(); });
-  } else if (const Operation operation = this->operation()) {
-    const int64_t longest_ms = is_given ? timeout.count() : PLEACH_FOREVER;
-    is_late = pleach_operation_wait(operation.get(), longest_ms) == PLEACH_TIMEOUT && !is_done_;
+    return cv_.wait_for(lock, longest, [&] { return is_done_.load(); });
   }
-  TORCH_CHECK_WITH(DistBackendError, !is_late, "pleach: ", text(), ", was not done within ",
-                   timeout.count(), " ms: it goes on");
+  const Operation operation = this->operation();
+  return operation == nullptr ||
+         pleach_operation_wait(operation.get(), longest.count()) != PLEACH_TIMEOUT || is_done_;
+}
+
+void Work::await_end(milliseconds timeout) {
+  milliseconds left = timeout == kNoTimeout ? milliseconds::max() : timeout;
+  while (!ends_within(std::min(left, kBetweenSignals))) {
+    TORCH_CHECK_WITH(DistBackendError, left > kBetweenSignals, "pleach: ", text(),
+                     ", was not done within ", timeout.count(), " ms: it goes on");
+    left -= kBetweenSignals;
+    take_signals();
+  }
   // Another thread may have found it done, and be about to say so.
   std::unique_lock lock(mutex_);
   cv_.wait(lock, [&] { return is_done_.load(); });

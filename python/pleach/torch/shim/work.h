@@ -76,6 +76,8 @@ class Work final : public c10d::Work {
   void finish(pleach_status status, const char* error);
   void complete(const c10::intrusive_ptr<c10::ivalue::Future>& future) const;
   void await_end(std::chrono::milliseconds timeout);
+  // Waits; false: it has not ended.
+  bool ends_within(std::chrono::milliseconds longest);
   c10::IValue value() const;
   std::vector<c10::Device> devices() const;
 
