@@ -130,7 +130,8 @@ struct TcpStoreOptions {
 Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options);
 
 // Fails the job of a TCP store on behalf of somebody who is no rank of it, but holds its secret: a
-// starter knows first of a rank that never came. Gives up at the deadline.
+// starter knows first of a rank that never came. Gives up at the deadline. In a job without a
+// secret nothing happens: whoever reaches the store could say it.
 //   where  its host, port, rank count, deadline, job and secret
 void fail_from_outside(const TcpStoreOptions& where, const Failure& failure);
 

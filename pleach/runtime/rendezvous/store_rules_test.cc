@@ -295,5 +295,40 @@ TEST(StoreRulesTest, ARankThatDoesNotTakeWhatItIsToldIsLost) {
   });
 }
 
+// A starter tells of a rank, and of nothing less than the job; it holds the job's secret.
+TEST(StoreRulesTest, WhoIsNoRankTellsOfRanksAlone) {
+  const StoreMessage good{.verb = Verb::kFail, .number = 2, .key = "4", .value = "rank 2 has died"};
+  StoreMessage of_a_scope = good;
+  of_a_scope.key = "4 scope";
+  StoreMessage of_no_rank = good;
+  of_no_rank.number = 3;
+  for (const bool has_secret : {true, false}) {
+    Served place;
+    place.secret = has_secret ? place.secret : JobSecret();
+    on_every_rank(2, [&](Rank rank) {
+      const auto store = make_tcp_store(place.options(rank, 3));
+      ASSERT_TRUE(store.has_value()) << store.error().message;
+      if (rank.value == 1) {
+        for (const StoreMessage& bad : {of_a_scope, of_no_rank}) {
+          const Descriptor socket = pose_as(place, kNoRank, 3);
+          StoreMessageReader reader;
+          const auto welcome = hear(socket, reader);
+          ASSERT_TRUE(welcome);
+          EXPECT_EQ(welcome->verb, has_secret ? Verb::kWelcome : Verb::kRejected);
+          say(socket, write_store_message(bad));
+          if (has_secret) {
+            EXPECT_FALSE(hear(socket, reader)) << "the connection is closed";
+          }
+        }
+        EXPECT_FALSE((*store)->scope("scope")->failure());
+        fail_from_outside(place.options(Rank{}, 3), {Rank{2}, good.value});
+      }
+      const Duration wait = has_secret ? Duration(seconds(20)) : Duration(milliseconds(1500));
+      const std::string end = (*store)->get("never", wait).error().message;
+      EXPECT_EQ(end, has_secret ? good.value : "nobody has set 'never'");
+    });
+  }
+}
+
 }  // namespace
 }  // namespace pleach

@@ -374,6 +374,8 @@ StoreMessage StoreServer::Loop::welcome(const Claim& claim) const {
                                claim.rank, claim.rank_count);
   } else if (!is_no_rank && (claim.rank < 0 || claim.rank >= options_.rank_count)) {
     answer.value = fmt::format("rank {} is not one of {}", claim.rank, options_.rank_count);
+  } else if (is_no_rank && options_.secret.is_none()) {
+    answer.value = "who is no rank is heard in a job with a secret alone (PLEACH_SECRET)";
   } else if (!is_no_rank && is_here(claim.rank)) {
     answer.value = fmt::format("rank {} is there already", claim.rank);
   } else if (!is_no_rank && (membership_.epoch() > 0 || !membership_.may_join(Rank{claim.rank}))) {
