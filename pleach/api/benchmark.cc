@@ -349,7 +349,7 @@ Result<BenchmarkReport> run_benchmark(const BenchmarkJob& job, const BenchmarkOp
   Runner runner(job, options);
   Result<BenchmarkReport> report = runner.run();
   if (!report) {
-    job.store->fail(failure_of(report.error(), job.rank));
+    job.store->fail(named_failure(report.error(), job.rank));
   }
   return report;
 }

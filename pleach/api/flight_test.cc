@@ -365,5 +365,40 @@ TEST(FlightTest, ReadsWhateverAFileHolds) {
   }
 }
 
+TEST(FlightTest, AFingerprintIsSixteenHexadecimalDigits) {
+  FlightRecorder recorder(Rank{0}, 2);
+  recorder.end(recorder.begin(9, 1, 0x123456789abcdef0, std::vector<Rank>{Rank{1}}), true);
+  const std::string text = flight_text(recorder.log(), "job", {"failure", "it failed"});
+  const std::string digits = "123456789abcdef0";
+  const std::size_t place = text.find(digits);
+  ASSERT_NE(place, std::string::npos) << text;
+  const struct {
+    const char* word;
+    bool is_good;
+  } cases[] = {
+      {"123456789abcdef0", true},    {"123456789ABCDEF0", true},
+      {"ffffffffffffffff", true},    {"+23456789abcdef0", false},
+      {"-23456789abcdef0", false},   {"0x3456789abcdef0", false},
+      {"0X3456789abcdef0", false},   {" 23456789abcdef0", false},
+      {"\\t23456789abcdef0", false}, {"123456789abcdef ", false},
+      {"123456789abcdefg", false},   {"123456789abcdef", false},
+      {"123456789abcdef01", false},  {"", false},
+  };
+  for (const auto& row : cases) {
+    SCOPED_TRACE(row.word);
+    std::string other = text;
+    other.replace(place, digits.size(), row.word);
+    const Result<FlightFile> file = read_flight_file(other, "it");
+    ASSERT_EQ(file.has_value(), row.is_good);
+    if (row.is_good) {
+      EXPECT_EQ(file->operations[0].fingerprint, std::stoull(row.word, nullptr, 16));
+    } else {
+      EXPECT_NE(file.error().message.find("'fingerprint' is no number of 16 hexadecimal digits"),
+                std::string::npos)
+          << file.error().message;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace pleach

@@ -107,7 +107,7 @@ Result<ExitCode> probe_launched(const CommandLine& line, const Invocation& invoc
     done = line.given("--book") ? measure_book(line, invocation, std::move(options))
                                 : measure_model(line, invocation, std::move(options));
     if (!done) {
-      store->fail(failure_of(done.error(), launch.rank));
+      store->fail(named_failure(done.error(), launch.rank));
     }
   }
   if (!done) {

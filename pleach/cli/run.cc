@@ -168,7 +168,7 @@ ExitCode run_rank_of_thread(const RunContext& context, BenchmarkJob job) {
   const Rank rank = job.rank;
   const auto fail = [&](const char* cause) {
     const Error error{ErrorCode::kInfeasible, cause};
-    store->fail(failure_of(error, rank));
+    store->fail(named_failure(error, rank));
     print_rank_error(context.invocation, rank, error);
     return ExitCode::kFailed;
   };

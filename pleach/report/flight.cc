@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -59,9 +60,9 @@ class Object {
   }
   Result<uint64_t> hexadecimal(const char* key) const {
     PLEACH_ASSIGN(word, text(key));
-    char* end = nullptr;
-    const uint64_t number = std::strtoull(word.c_str(), &end, 16);
-    if (word.size() != 16 || end != word.c_str() + word.size()) {
+    const char* const end = word.data() + word.size();
+    uint64_t number = 0;
+    if (word.size() != 16 || std::from_chars(word.data(), end, number, 16).ptr != end) {
       return invalid(
           fmt::format("{}: {} is no number of 16 hexadecimal digits", where_, pleach::quoted(key)));
     }

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -432,6 +433,34 @@ class Starters(unittest.TestCase):
         self.assertEqual([rank.returncode for rank in ranks], [1, 1, 1], errors)
         for error in errors:
             self.assertIn("rank 1 was started with seed=7, rank 0 with seed=1", error)
+
+    def test_what_one_rank_lacks_is_told_as_its_own(self):
+        """The rank says what is wrong; the others say which rank that is, once."""
+        def few_descriptors():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))
+
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+        cases = {"descriptors": ("shm", few_descriptors, {}, "its 8 descriptors"),
+                 "files": ("shm", small_files, {}, r"make \d+ bytes of shared memory"),
+                 "sockets": ("tcp", None, {"PLEACH_SOCKETS": "x"}, "PLEACH_SOCKETS"),
+                 "folder": ("shm", None, {"PLEACH_FLIGHT_FOLDER": "/dev/null/x"}, "/dev/null/x")}
+        for name, (transport, limit, variables, what) in cases.items():
+            with self.subTest(name):
+                store = f"127.0.0.1:{free_port()}"
+                ranks = [subprocess.Popen(
+                    [PLEACH, *SHORT_RUN, "--transport", transport], stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, text=True, preexec_fn=limit if rank == 1 else None,
+                    env=clean_environment(RANK=str(rank), WORLD_SIZE="3", PLEACH_STORE=store,
+                                          **(variables if rank == 1 else {})))
+                         for rank in range(3)]
+                errors = [rank.communicate(timeout=START_S)[1] for rank in ranks]
+                self.assertEqual([rank.returncode for rank in ranks], [1, 1, 1], errors)
+                said = rf"(?!.*rank \d).*{what}.*\n"
+                self.assertRegex(errors[1], rf"^rank 1: {said}$")
+                for rank in (0, 2):
+                    self.assertRegex(errors[rank], rf"^rank {rank}: rank 1: {said}$")
 
     def test_nonsense_variables_are_named(self):
         result = subprocess.run([PLEACH, *SHORT_RUN], capture_output=True, text=True,

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,10 +90,13 @@ class Epoch {
     }
   }
 
-  // Stores call it.
+  // A rank's first one counts. Stores call it.
   void note_departure(Departure departure) {
     {
       const std::scoped_lock lock(mutex_);
+      if (!guarded_.departed.insert(departure.rank).second) {
+        return;
+      }
       guarded_.departures.push_back(std::move(departure));
     }
     tell_watchers();
@@ -164,7 +168,8 @@ class Epoch {
   struct Guarded {
     std::optional<Failure> failure = {};
     std::vector<Departure> departures = {};
-  } guarded_;  // by the mutex
+    std::set<Rank> departed = {};  // of those
+  } guarded_;                      // by the mutex
   std::atomic<bool> has_failed_ = false;
   struct Watching {
     std::atomic<uint64_t> news = 0;

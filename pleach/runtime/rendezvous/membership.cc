@@ -3,15 +3,9 @@
 #include <fmt/format.h>
 
 #include "pleach/base/text.h"
+#include "pleach/runtime/rendezvous/store_protocol.h"
 
 namespace pleach {
-namespace {
-
-// Scopes whose failure is told in one epoch, at most.
-constexpr std::size_t kMostScopes = 65536;
-
-}  // namespace
-
 bool Membership::has(Rank rank) const {
   const auto found = ranks_.find(rank);
   return found != ranks_.end() &&
@@ -49,9 +43,19 @@ bool Membership::fail(int64_t epoch, const Failure& failure) {
   return true;
 }
 
-bool Membership::fail_scope(int64_t epoch, const std::string& scope) {
-  return epoch == epoch_ && !failure_ && failed_scopes_.size() < kMostScopes &&
-         failed_scopes_.insert(scope).second;
+Result<bool> Membership::fail_scope(int64_t epoch, const std::string& scope, Rank teller,
+                                    int64_t bytes) {
+  if (epoch != epoch_ || failure_ || failed_scopes_.contains(scope)) {
+    return false;
+  }
+  int64_t& sum = scope_bytes_[teller];
+  if (bytes > kMaxStoreScopesBytes - sum) {
+    return Error{ErrorCode::kIo,
+                 fmt::format("failures of scopes of more than {} MiB", kMaxStoreScopesBytes >> 20)};
+  }
+  sum += bytes;
+  failed_scopes_.insert(scope);
+  return true;
 }
 
 bool Membership::ask(Rank rank, int64_t epoch) {
@@ -69,6 +73,7 @@ bool Membership::advance() {
   ++epoch_;
   failure_.reset();
   failed_scopes_.clear();
+  scope_bytes_.clear();
   std::erase_if(ranks_, [](const auto& entry) { return entry.second != State::kHasAsked; });
   give_up();
   return true;

@@ -31,8 +31,10 @@ class Membership {
   void lose(Rank rank);
   // False: it is no news: that epoch has failed already, or is over.
   bool fail(int64_t epoch, const Failure& failure);
-  // The same of a scope of that epoch, whose first failure it then is.
-  bool fail_scope(int64_t epoch, const std::string& scope);
+  // The same of a scope of that epoch, whose first failure it then is; that rank tells it.
+  //   bytes   what it costs to keep
+  //   errors  kIo: in this epoch the rank has told too many
+  Result<bool> fail_scope(int64_t epoch, const std::string& scope, Rank teller, int64_t bytes);
   // A rank wants to go on after the failure of that epoch. False: it has no say, or nothing failed.
   bool ask(Rank rank, int64_t epoch);
   // Begins the next epoch if all want it. False: they do not, or nobody does.
@@ -50,6 +52,7 @@ class Membership {
   std::optional<Failure> failure_;
   std::map<Rank, State> ranks_;
   std::set<std::string> failed_scopes_;
+  std::map<Rank, int64_t> scope_bytes_;  // by who has told them
 };
 
 // "ranks 2 and 5 live and did not come to the recovery".

@@ -13,6 +13,17 @@ Failure failure_of(Error error, Rank rank) {
   return {rank, std::move(error.message), is_late ? ErrorCode::kPeerLost : error.code};
 }
 
+Failure named_failure(Error error, Rank rank) {
+  constexpr std::string_view kRank = "rank ";
+  const std::string_view text = error.message;
+  const bool names_a_rank = text.starts_with(kRank) && text.size() > kRank.size() &&
+                            text[kRank.size()] >= '0' && text[kRank.size()] <= '9';
+  if (!names_a_rank) {
+    error.message = fmt::format("rank {}: {}", rank.value, text);
+  }
+  return failure_of(std::move(error), rank);
+}
+
 std::string write_code(ErrorCode code) {
   return std::to_string(static_cast<int>(code));
 }
@@ -38,10 +49,15 @@ std::string failure_text(Rank rank, std::string_view where, std::string_view cau
 }
 
 std::string said_by(Rank rank, std::string_view message) {
-  const std::string own = fmt::format("rank {}, ", rank.value);
+  const std::string own = fmt::format("rank {}", rank.value);
+  for (const std::string& prefix : {own + ", ", own + ": "}) {
+    if (message.starts_with(prefix)) {
+      message.remove_prefix(prefix.size());
+      break;
+    }
+  }
   // What other ranks and programs have said may be in it.
-  return one_line(fmt::format("rank {}: {}", rank.value,
-                              message.starts_with(own) ? message.substr(own.size()) : message));
+  return one_line(fmt::format("{}: {}", own, message));
 }
 
 }  // namespace pleach

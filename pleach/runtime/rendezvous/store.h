@@ -72,8 +72,11 @@ class Store {
   std::optional<Failure> failure() const { return epoch()->failure(); }
 };
 
-// What ends an epoch by an error of that rank.
+// What ends an epoch by an error of that rank, whose message names a rank.
 Failure failure_of(Error error, Rank rank);
+// The same of an error of that rank alone, which others are to know as that rank's: "no memory" is
+// told as "rank 2: no memory", "rank 3 did not come" as it is.
+Failure named_failure(Error error, Rank rank);
 // An error's code, as ranks tell it to each other.
 std::string write_code(ErrorCode code);
 Result<ErrorCode> read_code(std::string_view text);
@@ -83,7 +86,8 @@ Error fail_epoch(Store& store, const Epoch& epoch, const Failure& failure);
 // How a failure names who met it and where: "rank 2, operation 7 (all_reduce): no memory".
 std::string failure_text(Rank rank, std::string_view where, std::string_view cause);
 // What a rank prints of such a text: on rank 2 itself "rank 2: operation 7 (all_reduce): no
-// memory", on another "rank 0: rank 2, operation 7 (all_reduce): no memory".
+// memory", on another "rank 0: rank 2, operation 7 (all_reduce): no memory". The same of
+// named_failure()'s.
 std::string said_by(Rank rank, std::string_view message);
 
 // Under this key a store says why it did not let in who claimed to be that rank, if it has not
@@ -126,7 +130,8 @@ struct TcpStoreOptions {
 Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options);
 
 // Fails the job of a TCP store on behalf of somebody who is no rank of it, but holds its secret: a
-// starter knows first of a rank that never came. Gives up at the deadline.
+// starter knows first of a rank that never came. Gives up at the deadline. In a job without a
+// secret nothing happens: whoever reaches the store could say it.
 //   where  its host, port, rank count, deadline, job and secret
 void fail_from_outside(const TcpStoreOptions& where, const Failure& failure);
 

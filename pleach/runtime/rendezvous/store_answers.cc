@@ -46,6 +46,11 @@ bool wait_interruptibly(std::condition_variable& changed, std::unique_lock<std::
   return is_over();
 }
 
+// What the server may not say.
+Error broken(std::string what) {
+  return {ErrorCode::kIo, std::move(what)};
+}
+
 }  // namespace
 
 Error interrupted() {
@@ -99,7 +104,7 @@ Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent
   if (reply && !reply->value.empty()) {
     const bool is_late = reply->verb == StoreVerb::kTimedOut;
     return Error{is_late ? ErrorCode::kTimeout : ErrorCode::kInvalidArgument,
-                 one_line(reply->value)};
+                 one_line(reply->value.substr(0, kMaxStoreToldBytes))};
   }
   if (epoch == nullptr && !over_.empty()) {
     return Error{ErrorCode::kPeerLost, over_};
@@ -113,8 +118,15 @@ Result<StoreMessage> Answers::wait_for(const StoreMessage& request, bool is_sent
                                         : fmt::format("the store does not answer for {}", what)};
 }
 
-bool Answers::hear(StoreMessage message) {
+Status Answers::hear(StoreMessage message) {
   const std::scoped_lock lock(mutex_);
+  PLEACH_TRY(take(std::move(message)));
+  changed_.notify_all();
+  return ok();
+}
+
+// With mutex_ held, as those that follow.
+Status Answers::take(StoreMessage message) {
   switch (message.verb) {
     case StoreVerb::kDone:
     case StoreVerb::kTimedOut:
@@ -122,44 +134,34 @@ bool Answers::hear(StoreMessage message) {
       if (const auto reply = replies_.find(message.id); reply != replies_.end()) {
         reply->second = std::move(message);
       }
-      break;
-    case StoreVerb::kEpoch: {
-      Result<std::vector<Rank>> members = read_ranks(message.value);
-      if (!members) {
-        return false;
-      }
-      epoch_ = std::make_shared<Epoch>(message.number, std::move(members).value());
-      scopes_.clear();
-      break;
-    }
+      return ok();
+    case StoreVerb::kEpoch:
+      return take_epoch(message);
     case StoreVerb::kFailure:
-      if (static_cast<int64_t>(message.id) == epoch_->number()) {
-        hear_failure(message);
-      }
-      break;
+      return take_failure(message);
     case StoreVerb::kLeft:
-      hear_departure(Rank{static_cast<int32_t>(message.number)}, message.value);
-      break;
+      return take_departure(message);
     case StoreVerb::kOut:
-      epoch_->fail({Rank{static_cast<int32_t>(message.number)}, message.value});
-      over_ = std::move(message.value);
-      break;
+      if (message.number != self_.value || message.value.empty()) {
+        return broken(fmt::format("rank {} is out, to rank {}", message.number, self_.value));
+      }
+      over_ = message.value.substr(0, kMaxStoreToldBytes);
+      epoch_->fail({self_, over_});
+      return ok();
     case StoreVerb::kGoodbye:
       over_ = "the store has said goodbye";
-      break;
+      return ok();
     default:
-      return false;
+      return broken(fmt::format("a message with verb {}", static_cast<int>(message.verb)));
   }
-  changed_.notify_all();
-  return true;
 }
 
 std::shared_ptr<const Epoch> Answers::scope(const std::string& name) {
   const std::scoped_lock lock(mutex_);
-  std::erase_if(scopes_, [](const auto& entry) {
+  std::erase_if(scopes_.by_name, [](const auto& entry) {
     return entry.second.epoch.expired() && !entry.second.failure;
   });
-  Scope& scope = scopes_[name];
+  Scope& scope = scopes_.by_name[name];
   std::shared_ptr<Epoch> epoch = scope.epoch.lock();
   if (epoch == nullptr) {
     epoch = std::make_shared<Epoch>(epoch_, name);
@@ -171,24 +173,52 @@ std::shared_ptr<const Epoch> Answers::scope(const std::string& name) {
   return epoch;
 }
 
-// With mutex_ held.
-void Answers::hear_failure(const StoreMessage& message) {
+Status Answers::take_epoch(const StoreMessage& message) {
+  if (message.number != epoch_->number() + 1) {
+    return broken(fmt::format("epoch {} after epoch {}", message.number, epoch_->number()));
+  }
+  PLEACH_ASSIGN(members, read_ranks(message.value, rank_count_));
+  if (std::ranges::find(members, self_) == members.end()) {
+    return broken(fmt::format("epoch {} without rank {}", message.number, self_.value));
+  }
+  epoch_ = std::make_shared<Epoch>(message.number, std::move(members));
+  scopes_ = {};
+  return ok();
+}
+
+Status Answers::take_failure(const StoreMessage& message) {
+  PLEACH_ASSIGN(failure, read_failure(message, rank_count_));
+  if (message.value.size() > kMaxStoreToldBytes) {
+    return broken(fmt::format("a failure of {} bytes, of at most {}", message.value.size(),
+                              kMaxStoreToldBytes));
+  }
+  if (static_cast<int64_t>(message.id) != epoch_->number()) {
+    return ok();
+  }
   const std::string name(scope_of_failure(message));
   if (name.empty()) {
-    return epoch_->fail(read_failure(message));
+    epoch_->fail(failure);
+    return ok();
   }
-  Scope& scope = scopes_[name];
-  scope.failure = scope.failure ? scope.failure : read_failure(message);
+  scopes_.told_bytes += scope_failure_bytes(message);
+  if (scopes_.told_bytes > rank_count_ * kMaxStoreScopesBytes) {
+    return broken("failures of more scopes than ranks may tell");
+  }
+  Scope& scope = scopes_.by_name[name];
+  scope.failure = scope.failure ? scope.failure : failure;
   if (const std::shared_ptr<Epoch> epoch = scope.epoch.lock()) {
     epoch->fail(*scope.failure);
   }
+  return ok();
 }
 
-// With mutex_ held.
-void Answers::hear_departure(Rank rank, std::string_view text) {
-  if (Result<Departure> departure = read_departure(rank, text)) {
-    epoch_->note_departure(std::move(departure).value());
+Status Answers::take_departure(const StoreMessage& message) {
+  PLEACH_ASSIGN(departure, read_left(message, rank_count_));
+  if (departure.rank == self_) {
+    return broken(fmt::format("rank {} has left, to that rank", self_.value));
   }
+  epoch_->note_departure(std::move(departure));
+  return ok();
 }
 
 void Answers::end(const Failure& failure) {

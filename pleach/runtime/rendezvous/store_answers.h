@@ -31,7 +31,8 @@ struct Until {
 // Replies to requests, epochs and their failures, goodbye. Thread safe.
 class Answers {
  public:
-  explicit Answers(const Clock& clock) : clock_(clock) {}
+  Answers(const Clock& clock, Rank self, int32_t rank_count)
+      : clock_(clock), self_(self), rank_count_(rank_count) {}
 
   // Announces a request; returns its number.
   uint64_t expect() {
@@ -45,8 +46,8 @@ class Answers {
   void wait_for_end(Duration wait);
   // Until the server says which failure was first, or nothing more.
   void wait_for_failure(const Epoch& epoch, Duration wait);
-  // False: the server may not say that.
-  bool hear(StoreMessage message);
+  // Errors: kIo: the server may not say that; the message is what it has said.
+  Status hear(StoreMessage message);
   // Nothing more will be said, or can be asked: a failure, unless it was announced.
   void end(const Failure& failure);
   // The first one stays.
@@ -67,13 +68,17 @@ class Answers {
 
  private:
   std::shared_ptr<Epoch> find_scope(const std::string& name) const {
-    const auto found = scopes_.find(name);
-    return found == scopes_.end() ? nullptr : found->second.epoch.lock();
+    const auto found = scopes_.by_name.find(name);
+    return found == scopes_.by_name.end() ? nullptr : found->second.epoch.lock();
   }
-  void hear_failure(const StoreMessage& message);
-  void hear_departure(Rank rank, std::string_view text);
+  Status take(StoreMessage message);
+  Status take_epoch(const StoreMessage& message);
+  Status take_failure(const StoreMessage& message);
+  Status take_departure(const StoreMessage& message);
 
   const Clock& clock_;
+  const Rank self_;
+  const int32_t rank_count_;
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::map<uint64_t, std::optional<StoreMessage>> replies_;  // by request; empty: not yet
@@ -83,8 +88,11 @@ class Answers {
     std::weak_ptr<Epoch> epoch;
     std::optional<Failure> failure;  // told before this rank asked for it
   };
-  std::map<std::string, Scope> scopes_;  // of the present epoch
-  std::string over_;                     // why nothing more will be said; empty: it may be
+  struct Scopes {
+    std::map<std::string, Scope> by_name = {};
+    int64_t told_bytes = 0;  // of their failures
+  } scopes_;                 // of the present epoch
+  std::string over_;         // why nothing more will be said; empty: it may be
 };
 
 }  // namespace pleach

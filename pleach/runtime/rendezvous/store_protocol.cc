@@ -83,6 +83,10 @@ std::string write_departure(const Departure& departure) {
 }
 
 Result<Departure> read_departure(Rank rank, std::string_view text) {
+  if (text.size() > kMaxStoreDepartureBytes) {
+    return Error{ErrorCode::kIo, fmt::format("rank {} has left with {} bytes, of at most {}",
+                                             rank.value, text.size(), kMaxStoreDepartureBytes)};
+  }
   Departure departure{.rank = rank};
   for (const std::string_view word :
        text.empty() ? std::vector<std::string_view>() : split(text, ' ')) {
@@ -90,20 +94,47 @@ Result<Departure> read_departure(Rank rank, std::string_view text) {
     uint64_t channel = 0;
     uint64_t operation = 0;
     const auto [colon, problem] = std::from_chars(word.data(), end, channel, 16);
-    if (problem != std::errc() || colon == end || *colon != ':' ||
-        std::from_chars(colon + 1, end, operation).ptr != end) {
-      return Error{ErrorCode::kIo, "a departure of no channels"};
+    bool is_good = problem == std::errc() && colon != end && *colon == ':';
+    if (is_good) {
+      const auto [rest, other_problem] = std::from_chars(colon + 1, end, operation);
+      is_good = other_problem == std::errc() && rest == end;
+    }
+    if (!is_good) {
+      return Error{ErrorCode::kIo,
+                   fmt::format("rank {} has left with the channel {}, which is none", rank.value,
+                               pleach::quoted(word))};
     }
     departure.ended[channel] = operation;
   }
   return departure;
 }
 
-Failure read_failure(const StoreMessage& message) {
+Result<Departure> read_left(const StoreMessage& message, int32_t rank_count) {
+  if (message.number < 0 || message.number >= rank_count) {
+    return Error{ErrorCode::kIo,
+                 fmt::format("rank {} has left, of {} ranks", message.number, rank_count)};
+  }
+  return read_departure(Rank{static_cast<int32_t>(message.number)}, message.value);
+}
+
+Result<Failure> read_failure(const StoreMessage& message, int32_t rank_count) {
+  if (message.number < kNoRank || message.number >= rank_count) {
+    return Error{ErrorCode::kIo,
+                 fmt::format("rank {} has failed, of {} ranks", message.number, rank_count)};
+  }
+  if (const std::size_t bytes = scope_of_failure(message).size(); bytes > kMaxStoreScopeBytes) {
+    return Error{ErrorCode::kIo, fmt::format("a scope's name of {} bytes, of at most {}", bytes,
+                                             kMaxStoreScopeBytes)};
+  }
   const Result<ErrorCode> code =
       read_code(std::string_view(message.key).substr(0, message.key.find(' ')));
   return failure_of({code ? *code : ErrorCode::kPeerLost, message.value},
                     Rank{static_cast<int32_t>(message.number)});
+}
+
+int64_t scope_failure_bytes(const StoreMessage& message) {
+  constexpr std::size_t kEntryBytes = 128;  // what a map takes beside them, or less
+  return static_cast<int64_t>(message.key.size() + message.value.size() + kEntryBytes);
 }
 
 std::string write_ranks(const std::vector<Rank>& ranks) {
@@ -115,11 +146,12 @@ std::string write_ranks(const std::vector<Rank>& ranks) {
   return join(words, " ");
 }
 
-Result<std::vector<Rank>> read_ranks(std::string_view text) {
+Result<std::vector<Rank>> read_ranks(std::string_view text, int32_t rank_count) {
   std::vector<Rank> ranks;
   for (const std::string_view word : split(text, ' ')) {
-    PLEACH_ASSIGN(rank, parse_integer(word, "rank", 0, INT32_MAX));
-    ranks.push_back(Rank{static_cast<int32_t>(rank)});
+    const int32_t least = ranks.empty() ? 0 : ranks.back().value + 1;
+    PLEACH_ASSIGN(rank, parse_count(word, "rank of an epoch", least, rank_count - 1));
+    ranks.push_back(Rank{rank});
   }
   return ranks;
 }
@@ -145,6 +177,12 @@ Result<std::optional<StoreMessage>> StoreMessageReader::next() {
   if (verb > static_cast<uint8_t>(StoreVerb::kLeft) || key_size > rest.size()) {
     return Error{ErrorCode::kIo,
                  fmt::format("a message with verb {} and a key of {} bytes", verb, key_size)};
+  }
+  if (const std::size_t value_size = rest.size() - key_size;
+      key_size > kMaxStoreKeyBytes || value_size > kMaxStoreValueBytes) {
+    return Error{ErrorCode::kIo,
+                 fmt::format("a key of {} bytes with a value of {} bytes, of at most {} and {}",
+                             key_size, value_size, kMaxStoreKeyBytes, kMaxStoreValueBytes)};
   }
   message.verb = static_cast<StoreVerb>(verb);
   message.key = rest.substr(0, key_size);

@@ -45,8 +45,17 @@ struct StoreMessage {
   std::string value = {};
 };
 
+// Both ends refuse what is larger.
 inline constexpr std::size_t kMaxStoreKeyBytes = 4096;
 inline constexpr std::size_t kMaxStoreValueBytes = std::size_t{16} << 20;
+inline constexpr std::size_t kMaxStoreScopeBytes = 64;  // name of a scope
+inline constexpr std::size_t kMaxStoreDepartureBytes = std::size_t{1} << 20;
+// The text of a failure, which a rank cuts to this before it is sent. The server cleans it, which
+// makes four bytes of one at the most.
+inline constexpr std::size_t kMaxStoreFailureBytes = 4000;
+inline constexpr std::size_t kMaxStoreToldBytes = 4 * kMaxStoreFailureBytes;
+// The failures of scopes that one rank tells in one epoch, as scope_failure_bytes() counts.
+inline constexpr int64_t kMaxStoreScopesBytes = int64_t{16} << 20;
 // Of a message.
 inline constexpr std::size_t kMaxStoreMessageBytes = kMaxStoreKeyBytes + kMaxStoreValueBytes + 64;
 
@@ -60,20 +69,25 @@ uint64_t store_meeting(const JobSecret& secret, std::string_view job);
 std::string write_store_message(const StoreMessage& message);
 
 // kFail and kFailure. Of a code that this process does not know kPeerLost is read.
-//   scope  of the epoch; empty: all of it
+//   scope   of the epoch; empty: all of it
+//   errors  kIo: there is no such rank; the name of the scope is too long
 StoreMessage write_failure(StoreVerb verb, int64_t epoch, const Failure& failure,
                            std::string_view scope = {});
-Failure read_failure(const StoreMessage& message);
+Result<Failure> read_failure(const StoreMessage& message, int32_t rank_count);
 std::string_view scope_of_failure(const StoreMessage& message);
+// What it costs to keep the failure of a scope.
+int64_t scope_failure_bytes(const StoreMessage& message);
 
 // The channels of a departure: "1f:3 2a:0", with hexadecimal channels.
 std::string write_departure(const Departure& departure);
 // Errors: kIo: that is none.
 Result<Departure> read_departure(Rank rank, std::string_view text);
+// The rank and departure of kLeft. Errors: kIo: as above; there is no such rank.
+Result<Departure> read_left(const StoreMessage& message, int32_t rank_count);
 
-// The ranks of kEpoch: "0 2 3".
+// The ranks of kEpoch: "0 2 3". Errors: they are not ascending ranks of so many.
 std::string write_ranks(const std::vector<Rank>& ranks);
-Result<std::vector<Rank>> read_ranks(std::string_view text);
+Result<std::vector<Rank>> read_ranks(std::string_view text, int32_t rank_count);
 
 // Cuts a stream of bytes into messages.
 class StoreMessageReader {

@@ -21,6 +21,7 @@
 #include "pleach/base/text.h"
 #include "pleach/runtime/read_block.h"
 #include "pleach/runtime/rendezvous/door.h"
+#include "pleach/runtime/rendezvous/heartbeat.h"
 #include "pleach/runtime/rendezvous/job_clock.h"
 #include "pleach/runtime/rendezvous/membership.h"
 #include "pleach/runtime/rendezvous/store.h"
@@ -36,10 +37,12 @@ constexpr int kMostReads = 16;
 constexpr std::size_t kMostUnsent = std::size_t{32} << 20;
 // Of what it has taken, so much or half is kept at most: who takes it slowly never takes all.
 constexpr std::size_t kMostSent = std::size_t{1} << 20;
+// So much is kept of what a rank is told and does not take: it has asked for all but the last part.
+constexpr std::size_t kMostUntaken = std::size_t{64} << 20;
 // Keys and epochs that a rank may wait for at once: each is a thread of it.
 constexpr int32_t kMostWaits = 256;
-// Of the message of a failure.
-constexpr std::size_t kMostFailureBytes = 4000;
+// A message of those who are no ranks, which tells a failure.
+constexpr std::size_t kMostVisitorBytes = kMaxStoreFailureBytes + 64;
 // The rank of who may not stay, and has been told so: nothing that it says counts.
 constexpr int32_t kTurnedAway = kNoRank - 1;
 // Those who are no ranks: how many stay, and how long.
@@ -49,6 +52,7 @@ constexpr Duration kVisitTime = std::chrono::seconds(10);
 // Why a rank was lost.
 constexpr const char* kClosed = "its connection to the store closed";
 constexpr const char* kBroken = "it broke the store's protocol";
+constexpr const char* kDeaf = "it does not take what the store tells it";
 constexpr const char* kFull = "this rank keeps too much there";
 constexpr const char* kWaitsForMuch = "this rank waits for too many keys at once";
 
@@ -60,6 +64,7 @@ struct Client {
   struct Out {
     std::string bytes = {};
     std::size_t sent = 0;
+    bool is_given_up = false;  // it does not take what it is told, and will be dropped
   };
   Out out = {};
   uint32_t watched = EPOLLIN;
@@ -70,7 +75,7 @@ struct Client {
   bool knows_failure = false;
 
   bool is_visitor() const { return rank < 0; }
-  bool is_clogged() const { return out.bytes.size() > kMostUnsent; }
+  bool is_clogged() const { return out.is_given_up || out.bytes.size() > kMostUnsent; }
 };
 
 // A get whose key does not exist yet, or who waits for the next epoch.
@@ -80,31 +85,6 @@ struct Waiter {
   std::string key;
   TimePoint deadline;
   bool wants_epoch = false;
-};
-
-// When to ping, and how long it has been since the server looked last.
-class Heartbeat {
- public:
-  struct Beat {
-    Duration passed;  // since the last tick
-    bool must_ping = false;
-  };
-
-  explicit Heartbeat(Duration interval) : interval_(interval) {}
-  void start(TimePoint now) { last_tick_ = next_ping_ = now; }
-  TimePoint next() const { return next_ping_; }
-  Beat tick(TimePoint now) {
-    const Beat beat = {now - last_tick_, now >= next_ping_};
-    last_tick_ = now;
-    if (beat.must_ping) {
-      next_ping_ = now + interval_;
-    }
-    return beat;
-  }
-
- private:
-  Duration interval_;
-  TimePoint last_tick_, next_ping_;
 };
 
 }  // namespace
@@ -180,9 +160,11 @@ class StoreServer::Loop {
   StoreMessage welcome(const Claim& claim) const;
   void note_refusal(const Claim& claim, Examination::State why);
   void serve(int descriptor, uint32_t events);
-  const char* receive(Client& client);
-  bool obey_all(Client& client);
-  bool obey(Client& client, StoreMessage message);
+  Status receive(Client& client);
+  Status obey_all(Client& client);
+  Status obey(Client& client, StoreMessage message);
+  Status obey_failure(Client& client, const StoreMessage& message);
+  Status obey_goodbye(Client& client, const StoreMessage& message);
   void refuse(Client& client, const StoreMessage& request, const char* why);
   void answer_set(Client& client, StoreMessage message);
   void answer_get(Client& client, StoreMessage message);
@@ -194,10 +176,11 @@ class StoreServer::Loop {
   void give_up();
   void send(Client& client, const StoreMessage& message);
   bool flush(Client& client);
-  void drop(int descriptor, const char* why);
+  void drop(int descriptor, const std::string& why);
+  void drop_deaf();
   void fail(int64_t epoch, const Failure& failure);
   void lose(Rank rank, const std::string& why);
-  void fail_scope(const std::string& scope, const StoreMessage& message);
+  Status fail_scope(Rank teller, const StoreMessage& message, const Failure& failure);
   void tell_left(Rank rank, const std::string& departure);
 
   struct Doors {
@@ -337,6 +320,7 @@ void StoreServer::Loop::tick(TimePoint now) {
       ++waiter;
     }
   }
+  drop_deaf();
 }
 
 // Its first message says whether it may stay.
@@ -353,7 +337,7 @@ void StoreServer::Loop::enter(Guest guest) {
   if (client.is_visitor()) {
     client.said_goodbye = true;
     client.expiry = doors_.clock.now() + kVisitTime;
-    client.reader = StoreMessageReader(kMostFailureBytes);
+    client.reader = StoreMessageReader(kMostVisitorBytes);
     return show_out_visitors(doors_.clock.now());
   }
   content_.erase(refusal_key(Rank{client.rank}));
@@ -390,6 +374,8 @@ StoreMessage StoreServer::Loop::welcome(const Claim& claim) const {
                                claim.rank, claim.rank_count);
   } else if (!is_no_rank && (claim.rank < 0 || claim.rank >= options_.rank_count)) {
     answer.value = fmt::format("rank {} is not one of {}", claim.rank, options_.rank_count);
+  } else if (is_no_rank && options_.secret.is_none()) {
+    answer.value = "who is no rank is heard in a job with a secret alone (PLEACH_SECRET)";
   } else if (!is_no_rank && is_here(claim.rank)) {
     answer.value = fmt::format("rank {} is there already", claim.rank);
   } else if (!is_no_rank && (membership_.epoch() > 0 || !membership_.may_join(Rank{claim.rank}))) {
@@ -432,14 +418,14 @@ void StoreServer::Loop::serve(int descriptor, uint32_t events) {
   }
   if (was_clogged && !client.is_clogged()) {
     wake_waiters([&](const Waiter& waiter) { return waiter.client == descriptor; });
-    if (!obey_all(client)) {
-      return drop(descriptor, kBroken);
+    if (const Status status = obey_all(client); !status) {
+      return drop(descriptor, status.error().message);
     }
   }
   if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) != 0 || client.wire.has_unread()) {
     const bool must_flush = client.wire.waits_to_read();
-    if (const char* const why = receive(client)) {
-      return drop(descriptor, why);
+    if (const Status status = receive(client); !status) {
+      return drop(descriptor, status.error().message);
     }
     if (must_flush && !flush(client)) {
       drop(descriptor, kClosed);
@@ -447,8 +433,8 @@ void StoreServer::Loop::serve(int descriptor, uint32_t events) {
   }
 }
 
-// Reads and obeys what is there. Returns why the connection is over; null: it is not.
-const char* StoreServer::Loop::receive(Client& client) {
+// Reads and obeys what is there. Errors: the connection is over: why.
+Status StoreServer::Loop::receive(Client& client) {
   const ReadBlock block;
   for (int reads = 0; (reads < kMostReads || client.wire.has_unread()) && !client.is_clogged();
        ++reads) {
@@ -456,88 +442,98 @@ const char* StoreServer::Loop::receive(Client& client) {
     if (count < 0 && errno == EINTR) {
       continue;
     }
+    if (count < 0 && errno == EAGAIN) {
+      break;
+    }
     if (count <= 0) {
-      return count < 0 && errno == EAGAIN ? nullptr : kClosed;
+      return Error{ErrorCode::kIo, kClosed};
     }
     client.silent = Duration::zero();
     client.reader.append({block.bytes().data(), at(count)});
-    if (!obey_all(client)) {
-      return kBroken;
-    }
+    PLEACH_TRY(obey_all(client));
   }
-  return nullptr;
+  return ok();
 }
 
-// Obeys what has come, as long as it takes what it asks for. False: these are no messages.
-bool StoreServer::Loop::obey_all(Client& client) {
+// Obeys what has come, as long as it takes what it asks for. Errors: it may not say that.
+Status StoreServer::Loop::obey_all(Client& client) {
   while (!client.is_clogged()) {
     Result<std::optional<StoreMessage>> message = client.reader.next();
     if (!message) {
-      return false;
+      return prefixed(kBroken, message.error());
     }
     if (!*message) {
-      return true;
+      break;
     }
-    if (!obey(client, *std::move(message).value())) {
-      return false;
+    if (const Status status = obey(client, *std::move(message).value()); !status) {
+      return prefixed(kBroken, status.error());
     }
   }
-  return true;
+  return ok();
 }
 
-bool StoreServer::Loop::obey(Client& client, StoreMessage message) {
+Status StoreServer::Loop::obey(Client& client, StoreMessage message) {
   const bool may_speak = message.verb == StoreVerb::kPong || message.verb == StoreVerb::kGoodbye ||
                          message.verb == StoreVerb::kAcknowledge;
   const bool is_herald = client.rank == kNoRank && message.verb == StoreVerb::kFail;
   if (!membership_.has(Rank{client.rank}) && !may_speak && !is_herald) {
-    return true;  // it is out, and has been told or will be
+    return ok();  // it is out, and has been told or will be
   }
   switch (message.verb) {
     case StoreVerb::kSet:
       answer_set(client, std::move(message));
-      return true;
+      return ok();
     case StoreVerb::kGet:
       answer_get(client, std::move(message));
-      return true;
+      return ok();
     case StoreVerb::kIncrement:
       if (const auto now = content_.increment(message.key, Rank{client.rank})) {
         send(client, {.verb = StoreVerb::kDone, .id = message.id, .number = *now});
       } else {
         refuse(client, message, kFull);
       }
-      return true;
+      return ok();
     case StoreVerb::kErase:
       content_.erase(message.key);
       send(client, {.verb = StoreVerb::kDone, .id = message.id});
-      return true;
+      return ok();
     case StoreVerb::kRecover:
       answer_recover(client, message);
-      return true;
+      return ok();
     case StoreVerb::kFail:
-      if (message.number < -1 || message.number >= options_.rank_count) {
-        return false;
-      }
-      if (const std::string scope(scope_of_failure(message)); !scope.empty()) {
-        fail_scope(scope, message);
-      } else {
-        fail(static_cast<int64_t>(message.id), read_failure(message));
-      }
-      return true;
+      return obey_failure(client, message);
     case StoreVerb::kGoodbye:
-      client.said_goodbye = true;
-      tell_left(Rank{client.rank}, message.value);
-      send(client, {.verb = StoreVerb::kGoodbye});
-      membership_.leave(Rank{client.rank});
-      go_on();
-      return true;
+      return obey_goodbye(client, message);
     case StoreVerb::kAcknowledge:
       client.knows_failure = true;
-      return true;
+      return ok();
     case StoreVerb::kPong:
-      return true;
+      return ok();
     default:
-      return false;
+      return Error{ErrorCode::kIo,
+                   fmt::format("a message with verb {}", static_cast<int>(message.verb))};
   }
+}
+
+Status StoreServer::Loop::obey_failure(Client& client, const StoreMessage& message) {
+  PLEACH_ASSIGN(failure, read_failure(message, options_.rank_count));
+  // It comes from a rank, and goes to terminals.
+  failure.message = one_line(std::string_view(failure.message).substr(0, kMaxStoreFailureBytes));
+  if (scope_of_failure(message).empty()) {
+    fail(static_cast<int64_t>(message.id), failure);
+    return ok();
+  }
+  return fail_scope(Rank{client.rank}, message, failure);
+}
+
+Status StoreServer::Loop::obey_goodbye(Client& client, const StoreMessage& message) {
+  PLEACH_TRY(read_departure(Rank{client.rank}, message.value));
+  client.said_goodbye = true;
+  tell_left(Rank{client.rank}, message.value);
+  send(client, {.verb = StoreVerb::kGoodbye});
+  membership_.leave(Rank{client.rank});
+  go_on();
+  return ok();
 }
 
 void StoreServer::Loop::refuse(Client& client, const StoreMessage& request, const char* why) {
@@ -651,9 +647,15 @@ void StoreServer::Loop::give_up() {
 }
 
 void StoreServer::Loop::send(Client& client, const StoreMessage& message) {
+  if (client.out.is_given_up) {
+    return;
+  }
   client.out.bytes += write_store_message(message);
   // A broken connection is found, and its rank reported, when it is read.
   static_cast<void>(flush(client));
+  if (client.out.bytes.size() - client.out.sent > kMostUntaken) {
+    client.out = {.is_given_up = true};
+  }
 }
 
 // False: the connection is over.
@@ -687,7 +689,7 @@ bool StoreServer::Loop::flush(Client& client) {
       .has_value();
 }
 
-void StoreServer::Loop::drop(int descriptor, const char* why) {
+void StoreServer::Loop::drop(int descriptor, const std::string& why) {
   const auto found = clients_.find(descriptor);
   const Client client = std::move(found->second);
   clients_.erase(found);
@@ -697,39 +699,50 @@ void StoreServer::Loop::drop(int descriptor, const char* why) {
   }
 }
 
+// Each may make others deaf, which have to be told.
+void StoreServer::Loop::drop_deaf() {
+  const auto is_deaf = [](const auto& entry) { return entry.second.out.is_given_up; };
+  for (auto found = std::ranges::find_if(clients_, is_deaf); found != clients_.end();
+       found = std::ranges::find_if(clients_, is_deaf)) {
+    drop(found->first, kDeaf);
+  }
+}
+
 void StoreServer::Loop::lose(Rank rank, const std::string& why) {
   membership_.lose(rank);
   fail(membership_.epoch(), {rank, fmt::format("rank {} was lost: {}", rank.value, why)});
   go_on();
 }
 
+//   failure  its message is one line, and not long
 void StoreServer::Loop::fail(int64_t epoch, const Failure& failure) {
-  // It comes from a rank, and goes to terminals.
-  Failure told = failure;
-  told.message = one_line(failure.message.substr(0, kMostFailureBytes));
-  if (!membership_.fail(epoch, told)) {
+  if (!membership_.fail(epoch, failure)) {
     return;
   }
   for (auto& [descriptor, client] : clients_) {
     if (membership_.has(Rank{client.rank})) {
-      send(client, write_failure(StoreVerb::kFailure, epoch, told));
+      send(client, write_failure(StoreVerb::kFailure, epoch, failure));
     }
   }
 }
 
 // The first failure of a scope stands, as an epoch's does.
-void StoreServer::Loop::fail_scope(const std::string& scope, const StoreMessage& message) {
-  const auto epoch = static_cast<int64_t>(message.id);
-  if (!membership_.fail_scope(epoch, scope)) {
-    return;
+Status StoreServer::Loop::fail_scope(Rank teller, const StoreMessage& message,
+                                     const Failure& failure) {
+  if (!membership_.has(teller)) {
+    return Error{ErrorCode::kIo, "the failure of a scope, from who is no rank"};
   }
-  Failure told = read_failure(message);
-  told.message = one_line(told.message.substr(0, kMostFailureBytes));
+  const std::string scope(scope_of_failure(message));
+  const StoreMessage told =
+      write_failure(StoreVerb::kFailure, static_cast<int64_t>(message.id), failure, scope);
+  PLEACH_ASSIGN(is_news, membership_.fail_scope(static_cast<int64_t>(message.id), scope, teller,
+                                                scope_failure_bytes(told)));
   for (auto& [descriptor, client] : clients_) {
-    if (membership_.has(Rank{client.rank})) {
-      send(client, write_failure(StoreVerb::kFailure, epoch, told, scope));
+    if (is_news && membership_.has(Rank{client.rank})) {
+      send(client, told);
     }
   }
+  return ok();
 }
 
 // Before the rank hears its goodbye: its connections close after that.

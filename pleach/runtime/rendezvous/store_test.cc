@@ -29,6 +29,7 @@
 #include "tests/support/random_schedules.h"
 #include "tests/support/rank_processes.h"
 #include "tests/support/rank_threads.h"
+#include "tests/support/store_members.h"
 #include "tests/support/stores.h"
 
 namespace pleach {
@@ -36,7 +37,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using support::hear;
 using support::on_every_rank;
+using support::pose_as;
+using support::resident_mib;
+using support::say;
 using support::Served;
 using support::with_stores;
 
@@ -121,6 +126,15 @@ TEST(StoreTest, AFailureNamesARankOnce) {
   EXPECT_EQ(said_by(Rank{0}, told), "rank 0: " + told);
   EXPECT_EQ(said_by(Rank{22}, told), "rank 22: " + told);
   EXPECT_EQ(said_by(Rank{1}, "rank 1 was started with a"), "rank 1: rank 1 was started with a");
+  const auto named = [](const char* message) {
+    return named_failure({ErrorCode::kIo, message}, Rank{2}).message;
+  };
+  EXPECT_EQ(named("no memory"), "rank 2: no memory");
+  EXPECT_EQ(named("ranked"), "rank 2: ranked");
+  EXPECT_EQ(named("rank "), "rank 2: rank ");
+  EXPECT_EQ(named("rank 3 did not come"), "rank 3 did not come");
+  EXPECT_EQ(said_by(Rank{2}, named("no memory")), "rank 2: no memory");
+  EXPECT_EQ(said_by(Rank{0}, named("no memory")), "rank 0: rank 2: no memory");
 }
 
 // The ranks wait for what never comes and say why they stopped.
@@ -303,34 +317,6 @@ TEST(TcpStoreTest, RanksOfWhichOnlySomeEncryptAreTold) {
   }
 }
 
-// Comes as a rank of the job, and then does as it likes.
-Descriptor pose_as(const Served& served, int32_t rank, int32_t rank_count) {
-  Descriptor socket = std::move(start_connect({"127.0.0.1", served.port})).value();
-  const TimePoint deadline = SteadyClock().now() + seconds(10);
-  EXPECT_TRUE(wait_ready(socket.get(), POLLOUT, deadline));
-  Introduction introduction(served.secret, {.purpose = Purpose::kStore,
-                                            .rank = rank,
-                                            .acceptor = 0,
-                                            .rank_count = rank_count,
-                                            .meeting = store_meeting(served.secret, "test")});
-  EXPECT_EQ(introduce(socket.get(), introduction,
-                      [&] { return wait_ready(socket.get(), POLLIN, deadline); }),
-            Introduction::State::kWelcome);
-  return socket;
-}
-
-// As much as the other end takes.
-void say(const Descriptor& socket, std::string_view words) {
-  const TimePoint deadline = SteadyClock().now() + seconds(5);
-  while (!words.empty() && wait_ready(socket.get(), POLLOUT, deadline)) {
-    const ssize_t count = send(socket.get(), words.data(), words.size(), MSG_NOSIGNAL);
-    if (count <= 0) {
-      return;
-    }
-    words.remove_prefix(static_cast<std::size_t>(count));
-  }
-}
-
 StoreMessage draw_message(Rng& rng) {
   const auto draw_text = [&](uint64_t limit) {
     std::string text(rng.below(limit), '\0');
@@ -453,35 +439,6 @@ TEST(TcpStoreTest, RankThatTakesNothingCostsLittle) {
   rusage usage = {};
   ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
   EXPECT_LT(usage.ru_maxrss, 2L << 20);  // KiB
-}
-
-// The next message that is no ping; pings are answered.
-std::optional<StoreMessage> hear(const Descriptor& socket, StoreMessageReader& reader) {
-  const TimePoint deadline = SteadyClock().now() + seconds(20);
-  std::array<char, 65536> bytes;
-  while (true) {
-    Result<std::optional<StoreMessage>> message = reader.next();
-    if (message && *message && (*message)->verb == StoreVerb::kPing) {
-      say(socket, write_store_message({.verb = StoreVerb::kPong}));
-    } else if (!message || *message) {
-      return message ? std::move(message).value() : std::nullopt;
-    } else if (wait_ready(socket.get(), POLLIN, deadline)) {
-      const ssize_t count = recv(socket.get(), bytes.data(), bytes.size(), 0);
-      if (count <= 0) {
-        return std::nullopt;
-      }
-      reader.append({bytes.data(), static_cast<std::size_t>(count)});
-    } else {
-      return std::nullopt;
-    }
-  }
-}
-
-int64_t resident_mib() {
-  std::ifstream file("/proc/self/statm");
-  int64_t all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * sysconf(_SC_PAGESIZE) >> 20;
 }
 
 // Always asks for more before it has taken all: what it has taken is not kept.

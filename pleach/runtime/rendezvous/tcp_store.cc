@@ -54,6 +54,19 @@ bool send_all(Wire& wire, std::string_view bytes, TimePoint deadline) {
 constexpr Duration kLeastGoodbye = std::chrono::milliseconds(10);
 // An answer that is on its way comes within this time.
 constexpr Duration kGlance = std::chrono::seconds(1);
+constexpr const char* kClosed = "its store closed the connection";
+
+// Why the connection to a store is over that has said what it may not.
+Error broken(const Error& what) {
+  return prefixed("its store broke the protocol", what);
+}
+
+// The failure with no more text than the server takes.
+Failure cut(Failure failure) {
+  failure.message.resize(std::min(failure.message.size(), kMaxStoreFailureBytes));
+  return failure;
+}
+
 class TcpStore final : public Store {
  public:
   TcpStore(const TcpStoreOptions& options, Wire wire, StoreMessageReader reader,
@@ -102,9 +115,9 @@ class TcpStore final : public Store {
     watch_.clock.run_free();
   }
   void listen();
-  bool receive();
-  bool digest();
-  bool obey(StoreMessage message);
+  Status receive();
+  Status digest();
+  Status obey(StoreMessage message);
   void lose_server(const std::string& why);
 
   const TcpStoreOptions options_;
@@ -120,7 +133,8 @@ class TcpStore final : public Store {
   StoreMessageReader reader_;  // the thread's
   const std::vector<std::string> local_hosts_;
   std::mutex send_mutex_;
-  std::unique_ptr<Answers> answers_ = std::make_unique<Answers>(watch_.clock);
+  std::unique_ptr<Answers> answers_ =
+      std::make_unique<Answers>(watch_.clock, options_.rank, options_.rank_count);
   std::thread thread_;
   struct Presence {
     const ProcessMark process = {};
@@ -212,7 +226,7 @@ Status TcpStore::erase(const std::string& prefix) {
 }
 
 bool TcpStore::tell_failure(const Epoch& epoch, const Failure& failure) {
-  return send(write_failure(StoreVerb::kFail, epoch.number(), failure, epoch.scope()));
+  return send(write_failure(StoreVerb::kFail, epoch.number(), cut(failure), epoch.scope()));
 }
 
 void TcpStore::fail(const Epoch& epoch, const Failure& failure) {
@@ -249,8 +263,12 @@ void TcpStore::listen() {
   const Duration reach = clock_reach(options_.deadline);
   watch_.clock.beat(reach);
   TimePoint heard = watch_.clock.now();
-  if (!digest() || (wire_.has_unread() && !receive())) {  // what came with the welcome
-    return lose_server("its store broke the protocol");
+  Status heard_well = digest();  // what came with the welcome
+  if (heard_well && wire_.has_unread()) {
+    heard_well = receive();
+  }
+  if (!heard_well) {
+    return lose_server(heard_well.error().message);
   }
   while (true) {
     std::array<pollfd, 3> waiting = {pollfd{wire_.socket(), POLLIN, 0},
@@ -270,8 +288,8 @@ void TcpStore::listen() {
     }
     if (waiting[0].revents != 0) {
       heard = watch_.clock.now();
-      if (!receive()) {
-        return lose_server("its store closed the connection");
+      if (const Status status = receive(); !status) {
+        return lose_server(status.error().message);
       }
     } else if (const Duration silent = watch_.clock.now() - heard;
                silent > silence_limit(options_.deadline)) {
@@ -280,47 +298,46 @@ void TcpStore::listen() {
   }
 }
 
-// False: the connection is over.
-bool TcpStore::receive() {
+// Errors: kIo: the connection is over: why.
+Status TcpStore::receive() {
   const ReadBlock block;
   do {
     const ssize_t count = wire_.read(block.bytes());
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+      return ok();
+    }
     if (count <= 0) {
-      return count < 0 && (errno == EAGAIN || errno == EINTR);
+      return Error{ErrorCode::kIo, kClosed};
     }
     reader_.append({block.bytes().data(), at(count)});
-    if (!digest()) {
-      return false;
-    }
+    PLEACH_TRY(digest());
   } while (wire_.has_unread());
-  return true;
+  return ok();
 }
 
-// Obeys the messages that have arrived. False: the connection is over.
-bool TcpStore::digest() {
+// Obeys the messages that have arrived. Errors: kIo: the connection is over: why.
+Status TcpStore::digest() {
   while (true) {
-    Result<std::optional<StoreMessage>> result = reader_.next();
-    if (!result) {
-      return false;
-    }
-    std::optional<StoreMessage> message = std::move(result).value();
+    Result<std::optional<StoreMessage>> message = reader_.next();
     if (!message) {
-      return true;
+      return broken(message.error());
     }
-    if (!obey(*std::move(message))) {
-      return false;
+    if (!*message) {
+      return ok();
     }
+    PLEACH_TRY(obey(*std::move(message).value()));
   }
 }
 
-bool TcpStore::obey(StoreMessage message) {
+Status TcpStore::obey(StoreMessage message) {
   if (message.verb == StoreVerb::kPing) {
-    return send({.verb = StoreVerb::kPong});
+    return send({.verb = StoreVerb::kPong}) ? ok() : Status(Error{ErrorCode::kIo, kClosed});
   }
   if (message.verb == StoreVerb::kFailure && scope_of_failure(message).empty()) {
     static_cast<void>(send({.verb = StoreVerb::kAcknowledge}));
   }
-  return answers_->hear(std::move(message));
+  const Status status = answers_->hear(std::move(message));
+  return status ? ok() : Status(broken(status.error()));
 }
 
 // What is left of the time to join, in which this process ran: a job that is stopped as a whole
@@ -457,7 +474,7 @@ void await_welcome(const TcpStoreOptions& options, Attempt& attempt, const TimeT
     if (answer && (*answer)->verb == StoreVerb::kWelcome) {
       attempt.problem.clear();
     } else if (answer && (*answer)->verb == StoreVerb::kRejected) {
-      attempt.problem = one_line((*answer)->value);
+      attempt.problem = one_line((*answer)->value.substr(0, kMaxStoreToldBytes));
       attempt.is_final = true;
     } else if (answer && (*answer)->verb == StoreVerb::kOtherJob) {
       attempt.problem = fmt::format("it serves another job than {}", pleach::quoted(options.job));
@@ -611,9 +628,9 @@ void fail_from_outside(const TcpStoreOptions& where, const Failure& failure) {
   options.rank = Rank{kNoRank};
   Attempt attempt = say_hello(options, options.port, TimeToJoin(options.deadline));
   if (attempt.problem.empty()) {
-    static_cast<void>(send_all(attempt.wire,
-                               write_store_message(write_failure(StoreVerb::kFail, 0, failure)),
-                               SteadyClock().now() + options.deadline));
+    static_cast<void>(send_all(
+        attempt.wire, write_store_message(write_failure(StoreVerb::kFail, 0, cut(failure))),
+        SteadyClock().now() + options.deadline));
   }
 }
 

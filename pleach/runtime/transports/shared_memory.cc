@@ -85,8 +85,13 @@ Result<SharedMemory> SharedMemory::create(int64_t bytes) {
 Result<SharedMemory> SharedMemory::adopt(Descriptor descriptor, int64_t bytes) {
   const std::optional<struct stat> status = status_of(descriptor.get());
   const int seals = fcntl(descriptor.get(), F_GET_SEALS);
-  if (!status || status->st_size < bytes || seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
-    return invalid("what a peer shares is no memory of the size that was agreed");
+  const int flags = fcntl(descriptor.get(), F_GETFL);
+  // Without F_SEAL_SEAL the peer could still refuse writes, once it has been adopted.
+  const bool stays_writable = seals >= 0 && (seals & kSeals) == kSeals &&
+                              (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) == 0 && flags >= 0 &&
+                              (flags & O_ACCMODE) == O_RDWR;
+  if (!status || status->st_size < bytes || !stays_writable) {
+    return invalid("a peer shares no writable memory of the size that was agreed");
   }
   return SharedMemory(std::move(descriptor));
 }

@@ -16,8 +16,9 @@ class SharedMemory {
   SharedMemory() = default;  // none
   // Errors: kIo.
   static Result<SharedMemory> create(int64_t bytes);
-  // What another process created. Errors: kInvalidArgument: it holds less than `bytes`, or could
-  // come to (a process that reads what is gone ends by a signal).
+  // Memory that another process created.
+  //   errors  kInvalidArgument: it holds less than `bytes`, or cannot be written, or its creator
+  //           could still shrink it (then a read ends this process by a signal) or refuse writes
   static Result<SharedMemory> adopt(Descriptor descriptor, int64_t bytes);
 
   int descriptor() const { return descriptor_.get(); }

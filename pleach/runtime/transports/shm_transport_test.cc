@@ -249,7 +249,15 @@ TEST(ShmTransportTest, RankWithoutRoomAtAPeerSleeps) {
   EXPECT_EQ(own.expiry(), TimePoint::max());
 }
 
-// What rank 2 shares is not taken: too little, of other ranks, memory that could shrink, and none.
+Descriptor sealed_memory(int64_t bytes, int seals) {
+  Descriptor memory(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(memory.get(), bytes), 0);
+  EXPECT_EQ(fcntl(memory.get(), F_ADD_SEALS, seals), 0);
+  return memory;
+}
+
+// What rank 2 shares is not taken: too little, of other ranks, memory that could shrink or cannot
+// be written, and none.
 TEST(ShmTransportTest, RankThatSharesNoMemoryIsNamed) {
   const int64_t bytes = shm::control_bytes(3);
   const Descriptor unsealed(memfd_create("test", MFD_CLOEXEC));
@@ -265,10 +273,15 @@ TEST(ShmTransportTest, RankThatSharesNoMemoryIsNamed) {
   const Descriptor unread(ends[1]);  // who writes there is killed
   Descriptor(ends[0]).close();
   const SharedMemory enough = SharedMemory::create(bytes).value();
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
+  const Descriptor read_only = sealed_memory(bytes, kSeals | F_SEAL_WRITE);
+  const Descriptor never_writable_again = sealed_memory(bytes, kSeals | F_SEAL_FUTURE_WRITE);
   const std::vector<Case> cases = {{good, bytes / 4, {}},
                                    {{.rank = 1, .rank_count = 3}, bytes, {}},
                                    {{.magic = 5, .rank = 2, .rank_count = 3}, bytes, {}},
                                    {good, bytes, {unsealed.get()}},
+                                   {good, bytes, {read_only.get()}},
+                                   {good, bytes, {never_writable_again.get()}},
                                    {good, bytes, {enough.descriptor(), unread.get()}},
                                    {good, bytes, {STDIN_FILENO}}};
   for (const Case& row : cases) {
@@ -284,6 +297,8 @@ TEST(ShmTransportTest, RankThatSharesNoMemoryIsNamed) {
       const Status status = run_ring(group, rank);
       ASSERT_FALSE(status.has_value());
       EXPECT_NE(status.error().message.find("rank 2"), std::string::npos) << status.error().message;
+      EXPECT_EQ(status.error().message.find("shared memory"), std::string::npos)
+          << "told as a lack of this rank's own: " << status.error().message;
     });
     EXPECT_EQ(group.store().failure()->rank, Rank{2});
   }
@@ -345,6 +360,30 @@ TEST(SharedMemoryTest, GrowsAndIsMappedOnceInAProcess) {
   EXPECT_FALSE(memory.map(more, 1'000'000).has_value());
   EXPECT_FALSE(memory.map(-4096, 10).has_value());
   EXPECT_FALSE(SharedMemory::adopt(Descriptor(dup(memory.descriptor())), 1'000'000).has_value());
+}
+
+TEST(SharedMemoryTest, IsAdoptedIfItStaysWritableAndOfItsSize) {
+  constexpr int64_t kBytes = 8192;
+  const struct {
+    int seals;
+    bool is_good;
+  } cases[] = {
+      {F_SEAL_SHRINK | F_SEAL_SEAL, true},
+      {F_SEAL_SHRINK | F_SEAL_SEAL | F_SEAL_GROW, true},
+      {F_SEAL_SHRINK | F_SEAL_SEAL | F_SEAL_WRITE, false},
+      {F_SEAL_SHRINK | F_SEAL_SEAL | F_SEAL_FUTURE_WRITE, false},
+      {F_SEAL_SHRINK, false},
+      {F_SEAL_SEAL, false},
+  };
+  for (const auto& row : cases) {
+    SCOPED_TRACE(row.seals);
+    const auto adopted = SharedMemory::adopt(sealed_memory(kBytes, row.seals), kBytes);
+    ASSERT_EQ(adopted.has_value(), row.is_good);
+    EXPECT_TRUE(adopted || adopted.error().code == ErrorCode::kInvalidArgument);
+  }
+  const SharedMemory whole = SharedMemory::create(kBytes).value();
+  const std::string path = "/proc/self/fd/" + std::to_string(whole.descriptor());
+  EXPECT_FALSE(SharedMemory::adopt(Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC)), kBytes));
 }
 
 }  // namespace
