@@ -27,6 +27,7 @@ from .groups import Groups, make_groups
 from .options import Options, Resources
 from .profiling import Profile, profile
 from .trainer import Trainer
+from .wrappers import is_in_training, watch_wrappers
 
 __all__ = [
     "Choice",
@@ -132,6 +133,7 @@ def data_parallel(
         raise
     adopt_optimizer(optimizer, trainer)
     adopt_model(model, trainer)
+    watch_wrappers()
     _TRAINERS.add(trainer)
     _leave_in_order(trainer)
     return model, optimizer
@@ -147,7 +149,7 @@ def _check(
         raise ValueError(f"channel_width is {channel_width}: at least 1 collective travels")
     if isinstance(optimizer, ParallelOptimizer):
         raise ValueError("the optimizer is data parallel already: make another one")
-    if any(hasattr(type(module), "pleach_trainer") for module in model.modules()):
+    if is_in_training(model):
         raise ValueError("the model is data parallel already: close() its optimizer first")
     if is_compiled(model):
         raise ValueError(
@@ -155,7 +157,20 @@ def _check(
             "compile its blocks, one by one"
         )
     check_modules(model)
+    _check_covered(model, optimizer)
     check_model(model, optimizer)
+
+
+def _check_covered(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """The optimizer has all parameters that are trained."""
+    held = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad and parameter not in held:
+            raise ValueError(
+                f"parameter {name} takes gradients, and the optimizer has it not: freeze it "
+                "(requires_grad_(False)), or make one optimizer of all parameters, with a group "
+                "for each setting"
+            )
 
 
 def _plan_ahead(
