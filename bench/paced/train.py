@@ -38,12 +38,12 @@ HEADERS_BYTES = 14 + 20 + 32  # of a packet: Ethernet, IPv4, TCP with time stamp
 
 
 def _sent_bytes() -> int:
-    """What has left this host's interface, less the headers: how many packets is a matter of load."""
+    """What has left this host's interface, less headers: how many packets is a matter of load."""
     counters = pathlib.Path("/sys/class/net/card/statistics")
     if not counters.exists():
         return 0
-    sent_bytes, packets = (int((counters / name).read_text()) for name in ("tx_bytes", "tx_packets"))
-    return sent_bytes - packets * HEADERS_BYTES
+    total, packets = (int((counters / name).read_text()) for name in ("tx_bytes", "tx_packets"))
+    return total - packets * HEADERS_BYTES
 
 
 def _variant(

@@ -27,6 +27,7 @@ from .groups import Groups, make_groups
 from .options import Options, Resources
 from .profiling import Profile, profile
 from .trainer import Trainer
+from .wrappers import is_in_training, watch_wrappers
 
 __all__ = [
     "Choice",
@@ -132,6 +133,7 @@ def data_parallel(
         raise
     adopt_optimizer(optimizer, trainer)
     adopt_model(model, trainer)
+    watch_wrappers()
     _TRAINERS.add(trainer)
     _leave_in_order(trainer)
     return model, optimizer
@@ -147,7 +149,7 @@ def _check(
         raise ValueError(f"channel_width is {channel_width}: at least 1 collective travels")
     if isinstance(optimizer, ParallelOptimizer):
         raise ValueError("the optimizer is data parallel already: make another one")
-    if any(hasattr(type(module), "pleach_trainer") for module in model.modules()):
+    if is_in_training(model):
         raise ValueError("the model is data parallel already: close() its optimizer first")
     if is_compiled(model):
         raise ValueError(

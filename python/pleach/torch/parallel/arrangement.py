@@ -8,10 +8,12 @@ import torch
 
 from pleach.policy import BucketTuner, profile, settle_plan
 
+from .comparing import check_modules
 from .first_use import Order, Reading, Wait, find_gates, order_of, waits_of
 from .following import check_kinds, first_policy, is_early, model_of
 from .groups import Groups
 from .layout import Allocator, Layout, Member, Rules
+from .membership import Membership
 from .program import Gathers
 from .updates import Kind, Unit, shard_units, whole_units, with_empty_units
 
@@ -66,6 +68,7 @@ class Arrangement:
         self.names = {one: name for one, name in trained.items() if one.numel() > 0}
         self._empty = {one: name for one, name in trained.items() if one.numel() == 0}
         self._frozen = {one: name for one, name in names.items() if not one.requires_grad}
+        self._membership = Membership(model)
         self._groups_at_creation = [
             [id(one) for one in group["params"]] for group in optimizer.param_groups
         ]
@@ -175,7 +178,7 @@ class Arrangement:
         """Parameters can still be trained, after what has been done to them since creation.
 
         Raises:
-            RuntimeError: One takes gradients now, or is in another group.
+            RuntimeError: One takes gradients now, is new, or is in another group.
         """
         if [[id(one) for one in group["params"]] for group in self._optimizer.param_groups] != (
             self._groups_at_creation
@@ -184,6 +187,14 @@ class Arrangement:
                 "optimizer.param_groups has other parameters, or another order, than when "
                 "data_parallel was called: close() it, and begin anew with another optimizer"
             )
+        for parameter, name in self._membership.new().items():
+            self._frozen[parameter] = name
+            if parameter.requires_grad:
+                check_modules(self._model)  # it may be a wrapper's
+                raise RuntimeError(
+                    f"parameter {name} is new since data_parallel was called, so ranks would not "
+                    "train it: put it in before, or call optimizer.close() and begin anew"
+                )
         for parameter, name in self._frozen.items():
             if parameter.requires_grad:
                 raise RuntimeError(

@@ -193,7 +193,11 @@ def check_model(
     known = set(held)
     for parameter, name in trained.items():
         if parameter not in known:
-            raise ValueError(f"parameter {name} takes gradients, and the optimizer has it not")
+            raise ValueError(
+                f"parameter {name} takes gradients, and the optimizer has it not: freeze it "
+                "(requires_grad_(False)), or make one optimizer of all parameters, with a group "
+                "for each setting"
+            )
     for parameter in held:
         if parameter.requires_grad and parameter not in trained:
             raise ValueError(

@@ -12,9 +12,11 @@ import functools
 import math
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import torch
+
+from .misuse import is_converting
 
 aten = torch.ops.aten
 _UNSCALE = aten._amp_foreach_non_finite_check_and_unscale_.default
@@ -50,6 +52,12 @@ class Source(Protocol):
     def why_untouchable(self, member: int) -> str:
         """Why nothing can be done with it, likewise."""
 
+    def check_type(self, member: int) -> None:
+        """Raises if its parameter has another type than at creation."""
+
+    def reason_of_call(self, member: int) -> str:
+        """Why it is used, where its user has not asked for that, in one line; "": unknown."""
+
 
 class AveragedGradient(torch.Tensor):
     """Stands for a gradient that is averaged and scattered. One per parameter, used again."""
@@ -78,6 +86,51 @@ class AveragedGradient(torch.Tensor):
     def __init__(self, source: Source, member: int, like: torch.Tensor):
         """See `__new__`."""
 
+    def refuse(self, operation: str, reason: str) -> NoReturn:
+        """Raises an error, for a reason that the source gives, or for what the caller does."""
+        raise RuntimeError(self.source.reason_of_call(self.member) or f"{operation} of {reason}")
+
+    def numpy(self, *, force: bool = False) -> Any:
+        """As of any tensor, where every rank has whole gradients."""
+        return self._read("numpy()").numpy(force=force)
+
+    def tolist(self) -> Any:
+        """As of any tensor, likewise."""
+        return self._read("tolist()").tolist()
+
+    def data_ptr(self) -> int:
+        """As of any tensor, likewise."""
+        return self._read("data_ptr()").data_ptr()
+
+    def share_memory_(self) -> Any:
+        """As of any tensor, likewise."""
+        return self._read("share_memory_()").share_memory_()
+
+    def __array__(self, *arguments: Any, **keywords: Any) -> Any:
+        """As of any tensor, likewise."""
+        return self._read("numpy()").__array__(*arguments, **keywords)
+
+    def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any:
+        """As of any tensor, likewise."""
+        return self._read("__dlpack__()").__dlpack__(*arguments, **keywords)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        """As of any tensor, likewise."""
+        return self._read("deepcopy()").__deepcopy__(memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """As of any tensor, likewise."""
+        return self._read("a file").__reduce_ex__(protocol)
+
+    def _read(self, operation: str) -> torch.Tensor:
+        """The whole gradient, for what is no operation of PyTorch."""
+        source, member = self.source, self.member
+        reason = source.why_untouchable(member) or source.why_unreadable(member)
+        if reason:
+            self.refuse(operation, reason)
+        source.finish()
+        return source.whole(member)
+
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"AveragedGradient(shape={tuple(self.shape)}, dtype={self.dtype})"
 
@@ -96,11 +149,14 @@ class AveragedGradient(torch.Tensor):
                 else:
                     one.zero_()
             return first if func is aten.zero_.default else None
+        first.source.check_type(first.member)
+        if func is aten._to_copy.default and _is_only_arranged(kwargs, first):
+            return first
         reason = first.source.why_untouchable(first.member)
         if not reason and func not in _SHARDED:
             reason = first.source.why_unreadable(first.member)
         if reason:
-            raise RuntimeError(f"{_name(func)} of {reason}")
+            first.refuse(_name(func), reason)
         first.source.finish()
         if first.source.is_whole():
             made = _on_whole(func, args, kwargs, first)
@@ -120,8 +176,18 @@ def _first_of(args: Sequence[Any]) -> AveragedGradient:
     raise AssertionError("an operation on averaged gradients has one")
 
 
+def _is_only_arranged(keywords: dict[str, Any], like: AveragedGradient) -> bool:
+    """True where a module is converted to another memory format, which a stand-in has none of."""
+    return (
+        keywords.get("memory_format") is not None
+        and keywords.get("dtype") in (None, like.dtype)
+        and keywords.get("device") in (None, like.device)
+        and is_converting()
+    )
+
+
 def _name(func: Any) -> str:
-    return str(func).removeprefix("aten.").split(".")[0]
+    return str(func._schema.name).split("::")[-1]
 
 
 def _held(gradient: torch.Tensor) -> list[torch.Tensor]:
@@ -145,7 +211,7 @@ def _in_place(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """An operation on each element by itself, with scalars: on every shard."""
     gradient = args[0]
     if any(isinstance(each, torch.Tensor) and each.numel() != 1 for each in args[1:]):
-        raise RuntimeError(f"{_name(func)} of {gradient.source.why_unreadable(gradient.member)}")
+        gradient.refuse(_name(func), gradient.source.why_unreadable(gradient.member))
     for shard in _held(gradient):
         func(shard, *args[1:], **kwargs)
     return gradient
@@ -157,7 +223,7 @@ def _vector_norm(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     order = float(args[1] if len(args) > 1 else kwargs.get("ord", kwargs.get("p", 2)))
     dimensions = args[2] if len(args) > 2 else kwargs.get("dim")
     if dimensions or not (order > 0):
-        raise RuntimeError(f"{_name(func)} of {gradient.source.why_unreadable(gradient.member)}")
+        gradient.refuse(_name(func), gradient.source.why_unreadable(gradient.member))
     dtype = (kwargs.get("dtype") or gradient.dtype).to_real()
     return PartialNorm.of(gradient.source, [_held(gradient)], order, dtype, gradient.device)
 
@@ -177,7 +243,7 @@ def _foreach_in_place(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) ->
     gradients, *others = args
     if any(isinstance(each, (list, tuple)) for each in others):
         first = _first_of(args)
-        raise RuntimeError(f"{_name(func)} of {first.source.why_unreadable(first.member)}")
+        first.refuse(_name(func), first.source.why_unreadable(first.member))
     shards = [shard for one in gradients for shard in _held(one) if shard.numel() > 0]
     if shards:
         func(shards, *others, **kwargs)

@@ -206,6 +206,7 @@ class Layout:
         self._nans: dict[tuple[torch.dtype, torch.device], torch.Tensor] = {}
         # By member, and its strides: a user may give it others.
         self._shapes = [(one.parameter.shape, dense_strides(one.parameter)) for one in members]
+        self._types = [self._key(member) for member in range(len(members))]
         self._keys: list[tuple[torch.dtype, torch.device]] = []
         self._sizes: list[int] = []
         self.atoms = tuple(self._cut())
@@ -390,22 +391,42 @@ class Layout:
         Raises:
             RuntimeError: One has another shape or type, or is on another device.
         """
-        for member, view in zip(self.members, self._views, strict=False):
+        for index, (member, view) in enumerate(zip(self.members, self._views, strict=False)):
             parameter = member.parameter
-            if parameter.data_ptr() == view.data_ptr():
+            if parameter.is_set_to(view):
                 continue
-            for what, before, now in (
-                ("shape", tuple(view.shape), tuple(parameter.shape)),
-                ("type", view.dtype, parameter.dtype),
-                ("device", view.device, parameter.device),
-            ):
-                if before != now:
-                    raise RuntimeError(
-                        f"parameter {member.name} has {what} {now}, and had {before} "
-                        "when training began: change it before data_parallel, or close() and "
-                        "begin anew"
-                    )
-            parameter.data = view.copy_(parameter)
+            self.check_type(index)
+            # A copy first: it may be a view of the same memory, transposed.
+            parameter.data = view.copy_(parameter.clone())
+
+    def check_types(self) -> None:
+        """Parameters have the shapes, types and devices that they had at creation.
+
+        Raises:
+            RuntimeError: One has others.
+        """
+        for index in range(len(self.members)):
+            self.check_type(index)
+
+    def check_type(self, member: int) -> None:
+        """The same of one parameter."""
+        parameter, (dtype, device) = self.members[member].parameter, self._types[member]
+        for what, before, now in (
+            ("type", dtype, parameter.dtype),
+            ("device", device, parameter.device),
+            ("shape", tuple(self._shapes[member][0]), tuple(parameter.shape)),
+        ):
+            if before != now:
+                raise RuntimeError(
+                    f"parameter {self.members[member].name} has {what} {now}, and had {before} "
+                    "when data_parallel was called: change the model before data_parallel, or call "
+                    "optimizer.close() and begin anew"
+                )
+        if getattr(parameter, "grad_dtype", None) not in (None, dtype):
+            raise RuntimeError(
+                f"parameter {self.members[member].name} has grad_dtype {parameter.grad_dtype}: its "
+                f"gradient is averaged in the parameter's type, {dtype}; set grad_dtype to None"
+            )
 
     def tensor_bytes(self) -> list[list[int]]:
         """By layer: bytes of its tensors, with what fills atoms up behind them."""

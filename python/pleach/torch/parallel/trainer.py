@@ -16,6 +16,7 @@ import torch
 
 from pleach.policy import SettledPlan
 
+from .accumulation import Accumulations, tell
 from .arrangement import Arrangement, Requirements
 from .buffers import SharedBuffers
 from .clocks import clock_of
@@ -39,6 +40,7 @@ from .groups import Groups
 from .hooks import Hook
 from .layer_times import LayerTimer
 from .layout import Layout
+from .misuse import reason_of_call
 from .optimizer_state import gather_state
 from .options import Options, Resources
 from .passes import Passes, in_backward
@@ -121,7 +123,6 @@ class Trainer:
         requirements = Requirements(self.policy, self._kind, options.gathers_gradients)
         self._arrangement = Arrangement(model, optimizer, groups, requirements, resources.allocate)
         self._names = self._arrangement.names
-        trained = self._arrangement.trained
         self._finality = self._make_finality()
         self._is_state_held = False  # its user may hold the optimizer's state since before step 1
         self._is_inside = False  # the optimizer's own step() runs, on its own state
@@ -133,7 +134,7 @@ class Trainer:
         self._forget = weakref.finalize(self, groups.destroy_later)
         self._forget.atexit = False
         self._handles: list[Any] = []  # of all hooks
-        self._kept_nodes = [self._hook(parameter) for parameter in trained]
+        self._accumulations = Accumulations(self._arrangement.trained, self)
         self._buffers: SharedBuffers | None = None
         if options.broadcast_buffers:
             self._buffers = SharedBuffers(model, groups.exchange, self._finality.guard)
@@ -172,36 +173,22 @@ class Trainer:
         lazy, check = self.options.lazy, self.options.check
         return Finality(self._names, synchronize, take_buffers, lazy, check)
 
-    def _hook(self, parameter: torch.nn.Parameter) -> Any:
-        """Hooks into the accumulation of a parameter's gradient, whose node lives as it is held."""
-        function = parameter.expand_as(parameter).grad_fn
-        assert function is not None
-        node = function.next_functions[0][0]
-        assert node is not None
-        # The hooks are held by autograd, out of the garbage collector's sight: they hold nothing.
-        key, held = id(parameter), weakref.ref(self)
+    def will_accumulate(self, key: int) -> None:
+        """See accumulation.Listener."""
+        self._passes.join()
+        if self._built is not None:
+            self._built.collector.will_accumulate(self._built.index_of[key])
 
-        def before(_gradients: Any) -> None:
-            trainer = held()
-            if trainer is not None:
-                trainer._passes.join()
-                if trainer._built is not None:
-                    trainer._built.collector.will_accumulate(trainer._built.index_of[key])
+    def has_accumulated(self, key: int, parameter: torch.Tensor) -> None:
+        """See accumulation.Listener."""
+        if self._built is not None:
+            self._built.collector.has_accumulated(self._built.index_of[key])
+        else:
+            self._first_pass.append(parameter)
 
-        def after(accumulated: torch.Tensor) -> None:
-            trainer = held()
-            if trainer is None:
-                return
-            if trainer._built is not None:
-                trainer._built.collector.has_accumulated(trainer._built.index_of[key])
-            else:
-                trainer._first_pass.append(accumulated)
-
-        self._handles += [
-            node.register_prehook(before),
-            parameter.register_post_accumulate_grad_hook(after),
-        ]
-        return node
+    def check_types(self) -> None:
+        """See accumulation.Listener."""
+        self._arrangement.layout.check_types()
 
     def _begin_pass(self) -> None:
         if self._built is None:
@@ -221,7 +208,7 @@ class Trainer:
         if self._built is None:
             self._build()
         assert self._built is not None
-        self._built.collector.end_pass()
+        tell(self, self._built.collector.end_pass)
         if (timer := self._built.timer) is not None:
             timer.end_iteration()
         if self._built.plans.wanted.updates_early and self._is_synchronous:
@@ -235,6 +222,8 @@ class Trainer:
         if self._finality.guard is not None:
             self._finality.guard.is_forward = True
         if self._built is None:
+            if torch.is_grad_enabled():
+                self.check_types()
             return
         if torch.is_grad_enabled():
             self._built.engine.note_forward()
@@ -300,6 +289,8 @@ class Trainer:
             self._buffers.check()
         if self._built is not None:
             self._built.layout.take_moved()
+        else:
+            self.check_types()
 
     def step(self, run: Callable[[], Any]) -> Any:
         """Updates the parameters with the gradients that have come; collective.
@@ -441,6 +432,7 @@ class Trainer:
         What is done to them must be the same on all ranks; it is in effect for the step.
         """
         built = self._need_built("whole_gradients")
+        self.check_types()
         reason = self.why_untouchable(0)
         if reason:
             raise RuntimeError(f"whole_gradients: {reason}")
@@ -513,6 +505,7 @@ class Trainer:
             for handle in self._handles:
                 handle.remove()
             self._handles.clear()
+            self._accumulations.remove()
             if self._watcher is not None:
                 self._watcher.stop()
             for parameter in self._arrangement.trained:
@@ -588,6 +581,16 @@ class Trainer:
             f"{self.groups.calls.size} ranks; read it inside `with optimizer.whole_gradients():`"
         )
 
+    def check_type(self, member: int) -> None:
+        """See gradients.Source."""
+        self._arrangement.layout.check_type(member)
+
+    def reason_of_call(self, member: int) -> str:
+        """See gradients.Source."""
+        one = self._arrangement.layout.members[member]
+        unseen = self._accumulations.why_unseen(one.parameter, one.name)
+        return reason_of_call(self.optimizer, one.name) or unseen
+
     def why_untouchable(self, member: int) -> str:
         """See gradients.Source."""
         assert self._built is not None
@@ -602,6 +605,7 @@ class Trainer:
     def _build(self) -> None:
         """The first backward pass has ended: lays out the parameters, and begins to train."""
         assert self._watcher is not None
+        self.check_types()
         self._watcher.stop()
         waits = self._arrangement.follow(self._watcher.reading)
         self._watcher = None

@@ -38,8 +38,10 @@ WHOLE_TENSOR = frozenset({"Muon", "Adafactor"})
 # Whose update with foreach has the same bits as without, and writes no gradients.
 SAME_TOGETHER = frozenset({"SGD", "Adam", "AdamW", "Adamax", "Adagrad", "Adadelta", "RMSprop"})
 REFUSED = {
-    "LBFGS": "it evaluates the model several times a step",
-    "SparseAdam": "it needs sparse gradients",
+    "LBFGS": "it evaluates the model several times a step; use torch.optim.AdamW or SGD",
+    "SparseAdam": (
+        "it needs sparse gradients; use torch.optim.Adam, and nn.Embedding with sparse=False"
+    ),
 }
 # What optimizers keep for a whole tensor, of one element.
 SCALARS = frozenset({"step", "mu_product", "eta", "mu"})
