@@ -37,10 +37,9 @@ int32_t pleach_abi_version(void);
 // first. Valid until the thread's next call that fails.
 const char* pleach_last_error(void);
 
-// Sets a function that this thread's calls ask, some 20 times a second, while they create, split,
-// shrink, close, destroy or run a collective. If it returns other than 0 they end with
-// PLEACH_INTERRUPTED, and with them the job, or a collective's communicator. It must not call this
-// library. pleach_operation_wait() has a timeout instead. NULL: none.
+// Sets a function that this thread's calls, but for pleach_operation_wait(), ask some 20 times a
+// second, NULL: none. If it returns other than 0 they end with PLEACH_INTERRUPTED, and with them
+// the job, or a collective's communicator. It must not call this library.
 typedef int32_t (*pleach_interrupt)(void* context);
 void pleach_set_interrupt(pleach_interrupt is_interrupted, void* context);
 

@@ -74,6 +74,16 @@ py::dict as_dict(const FlightRecord& record) {
   return entry;
 }
 
+void run_signal_handlers() {
+  if (Py_IsInitialized() == 0) {
+    return;
+  }
+  const py::gil_scoped_acquire lock;
+  if (PyErr_CheckSignals() != 0) {
+    throw py::error_already_set();
+  }
+}
+
 py::list flight_entries() {
   py::list entries;
   for (const FlightRecord& record : FlightRing::of_process().records()) {
@@ -90,15 +100,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   using BackendPointer = c10::intrusive_ptr<c10d::Backend>;
   // After its end Python says of every thread that it holds the lock.
   set_lock_check([] { return Py_IsInitialized() != 0 && PyGILState_Check() != 0; });
-  set_signal_check([] {
-    if (Py_IsInitialized() == 0) {
-      return;
-    }
-    const py::gil_scoped_acquire lock;
-    if (PyErr_CheckSignals() != 0) {
-      throw py::error_already_set();
-    }
-  });
+  set_signal_check(&run_signal_handlers);
   py::class_<CarrierKey>(module, "CarrierKey")
       .def(py::init([](std::vector<uint64_t> ranks, int64_t timeout_ms, std::string transport) {
         return CarrierKey{std::move(ranks), timeout_ms, std::move(transport)};
