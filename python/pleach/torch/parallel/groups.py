@@ -62,6 +62,8 @@ class Groups:
 
         def leave() -> None:
             with contextlib.suppress(Exception):  # the process may end meanwhile
+                # PyTorch's profiler may be walking through this one in the main thread.
+                c10d._pg_map = dict(c10d._pg_map)
                 self.destroy()
 
         threading.Thread(target=leave, name="pleach-leaving", daemon=True).start()
