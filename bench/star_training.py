@@ -74,7 +74,7 @@ CLAIMS = [
       for name, ours in (("dear", DEAR), ("work_conserving", CONSERVING),
                          ("work_conserving, early,", EARLY))),
 ]
-# Of the bytes that a rank must send, packet headers aside; the runtime's own messages come on top.
+# A rank may send more bytes than it must by this part, packet headers aside: its own messages.
 BYTES_TOLERANCE = 0.01
 # What a claim without a floor of its own may miss it by: noise.
 TIE = 0.01

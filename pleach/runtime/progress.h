@@ -175,7 +175,7 @@ class Progress final : public Sink {
   Open* find(uint64_t channel);
   Status begin(Lock& lock, uint64_t channel, const std::shared_ptr<OperationState>& state);
   Status wait_locked(Lock& lock, OperationState& state, TimePoint deadline);
-  // As long as it takes. Throws Interrupted, after the channel has failed.
+  // Waits for as long as it takes. Throws Interrupted, after the channel has failed.
   Status wait_asking(Lock& lock, uint64_t channel, OperationState& state);
   [[gnu::noinline]] Status look(Lock& lock, uint64_t channel);
   void poll(Lock& lock, TimePoint deadline);

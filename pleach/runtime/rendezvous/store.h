@@ -72,7 +72,7 @@ class Store {
   std::optional<Failure> failure() const { return epoch()->failure(); }
 };
 
-// What ends an epoch by an error of that rank, whose message names a rank.
+// The failure of an epoch by an error of that rank, whose message names a rank.
 Failure failure_of(Error error, Rank rank);
 // The same of an error of that rank alone, which others are to know as that rank's: "no memory" is
 // told as "rank 2: no memory", "rank 3 did not come" as it is.
@@ -131,7 +131,7 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options);
 
 // Fails the job of a TCP store on behalf of somebody who is no rank of it, but holds its secret: a
 // starter knows first of a rank that never came. Gives up at the deadline. In a job without a
-// secret nothing happens: whoever reaches the store could say it.
+// secret nothing happens: any process that reaches the store could say it.
 //   where  its host, port, rank count, deadline, job and secret
 void fail_from_outside(const TcpStoreOptions& where, const Failure& failure);
 

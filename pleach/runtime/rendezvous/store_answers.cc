@@ -46,7 +46,7 @@ bool wait_interruptibly(std::condition_variable& changed, std::unique_lock<std::
   return is_over();
 }
 
-// What the server may not say.
+// The server has said what it may not.
 Error broken(std::string what) {
   return {ErrorCode::kIo, std::move(what)};
 }

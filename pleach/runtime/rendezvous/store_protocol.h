@@ -51,7 +51,7 @@ inline constexpr std::size_t kMaxStoreValueBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMaxStoreScopeBytes = 64;  // name of a scope
 inline constexpr std::size_t kMaxStoreDepartureBytes = std::size_t{1} << 20;
 // The text of a failure, which a rank cuts to this before it is sent. The server cleans it, which
-// makes four bytes of one at the most.
+// makes at most four bytes of one.
 inline constexpr std::size_t kMaxStoreFailureBytes = 4000;
 inline constexpr std::size_t kMaxStoreToldBytes = 4 * kMaxStoreFailureBytes;
 // The failures of scopes that one rank tells in one epoch, as scope_failure_bytes() counts.
@@ -75,7 +75,7 @@ StoreMessage write_failure(StoreVerb verb, int64_t epoch, const Failure& failure
                            std::string_view scope = {});
 Result<Failure> read_failure(const StoreMessage& message, int32_t rank_count);
 std::string_view scope_of_failure(const StoreMessage& message);
-// What it costs to keep the failure of a scope.
+// The bytes that it takes to keep the failure of a scope.
 int64_t scope_failure_bytes(const StoreMessage& message);
 
 // The channels of a departure: "1f:3 2a:0", with hexadecimal channels.

@@ -1,4 +1,4 @@
-// What the two ends of a TCP store do with what the other may not say, and what they keep of it.
+// The two ends of a TCP store refuse what the other may not say, and keep a limited part of it.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -55,7 +55,7 @@ Descriptor let_in(const Served& served) {
   return socket;
 }
 
-// Why rank 1 of 3 stops whose store says those words after its welcome, and then nothing more.
+// Tells why rank 1 of 3 stops when its store says those words after its welcome, then no more.
 //   look  at its store then
 std::string said_after(
     const std::string& words, const std::function<void(const Store&)>& look = [](const Store&) {}) {
@@ -146,7 +146,7 @@ TEST(StoreRulesTest, ADepartureOfARankCountsOnce) {
   EXPECT_EQ(said, "rank 0 says the end");
 }
 
-// What ranks 0 and 1 of 3 are told when rank 2 does that.
+// Returns what ranks 0 and 1 of 3 are told when rank 2 does that.
 //   meanwhile  what they do before they wait
 std::vector<std::string> told_of(const std::function<void(const Descriptor& socket)>& act,
                                  const std::function<void(Store&)>& meanwhile = {}) {

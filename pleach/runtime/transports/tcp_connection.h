@@ -76,7 +76,7 @@ class Pieces {
   // Appends what is to be written to those of `batch` that are used; returns how many are.
   std::size_t gather(std::span<iovec> batch, std::size_t used) const;
   void advance(std::size_t count);
-  // What has not left is copied: the memory may change then.
+  // Copies the part that has not left: the memory may change then.
   void own();
 
  private:
@@ -139,7 +139,7 @@ class Inbox {
   // What the payload of the header just taken is, and where it goes; or that it goes nowhere.
   void expect(const Arriving& arriving, std::size_t lane_count);
   void skip(std::size_t bytes, std::size_t lane_count);
-  // What is still to come of the payload goes nowhere.
+  // Lets the part of the payload that is still to come go nowhere.
   void drop_payload();
   // The payload, once it is here.
   std::optional<Arriving> take_payload();

@@ -70,6 +70,15 @@ std::vector<TransportEvent> poll(Transport& transport, TimePoint deadline) {
   return events;
 }
 
+// The first that happens, within some seconds.
+std::vector<TransportEvent> await_events(Transport& transport) {
+  std::vector<TransportEvent> events;
+  for (int look = 0; look < 100 && events.empty(); ++look) {
+    events = poll(transport, SteadyClock().now() + milliseconds(100));
+  }
+  return events;
+}
+
 Status run_ring(support::RankGroup& group, Rank rank, Duration deadline) {
   const Schedule ring = support::ring_schedule(CollectiveKind::kAllReduce, 3);
   std::vector<float> data(300, 1);
@@ -320,16 +329,13 @@ TEST(TcpTransportTest, PartsForAClosedChannelAreDropped) {
     EXPECT_TRUE(poll(transport, SteadyClock().now() + milliseconds(10)).empty());
     say(lanes[lane], words[lane]);
   }
-  std::vector<TransportEvent> events;
-  for (int look = 0; look < 100 && events.empty(); ++look) {
-    events = poll(transport, SteadyClock().now() + milliseconds(100));
-  }
+  const std::vector<TransportEvent> events = await_events(transport);
   ASSERT_EQ(events.size(), 1U);
   EXPECT_EQ(events[0].kind, TransportEvent::Kind::kBegun);
 }
 
-// So is the rest of a segment that has begun to come when its channel is closed, however much of it
-// is here on each socket.
+// The rest of a segment that has begun to come when its channel is closed is dropped too, however
+// much of it is here on each socket.
 TEST(TcpTransportTest, RestOfASegmentForAClosedChannelIsDropped) {
   Rng rng(5);
   for (int round = 0; round < 20; ++round) {
@@ -362,10 +368,7 @@ TEST(TcpTransportTest, RestOfASegmentForAClosedChannelIsDropped) {
     for (std::size_t lane = 0; lane < lane_count; ++lane) {
       say(lanes[lane], words[lane]);
     }
-    std::vector<TransportEvent> events;
-    for (int look = 0; look < 100 && events.empty(); ++look) {
-      events = poll(transport, SteadyClock().now() + milliseconds(100));
-    }
+    const std::vector<TransportEvent> events = await_events(transport);
     ASSERT_EQ(events.size(), 1U);
     EXPECT_EQ(events[0].kind, TransportEvent::Kind::kBegun);
   }
@@ -393,10 +396,7 @@ TEST(TcpTransportTest, PeerWithoutOneOfItsSocketsIsLost) {
       if (!receives) {
         EXPECT_FALSE(transport.send(Rank{2}, 5, {.operation = 1}, 0, pieces).value());
       }
-      std::vector<TransportEvent> events;
-      for (int look = 0; look < 100 && events.empty(); ++look) {
-        events = poll(transport, SteadyClock().now() + milliseconds(100));
-      }
+      const std::vector<TransportEvent> events = await_events(transport);
       ASSERT_EQ(events.size(), 1U);
       EXPECT_EQ(events[0].kind, TransportEvent::Kind::kLost);
       EXPECT_EQ(events[0].peer, Rank{2});
