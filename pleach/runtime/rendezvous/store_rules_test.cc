@@ -1,8 +1,11 @@
 // The two ends of a TCP store refuse what the other may not say, and keep a limited part of it.
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <functional>
@@ -18,6 +21,8 @@
 #include "pleach/runtime/rendezvous/handshake.h"
 #include "pleach/runtime/rendezvous/store.h"
 #include "pleach/runtime/rendezvous/store_protocol.h"
+#include "pleach/runtime/rendezvous/store_server.h"
+#include "tests/support/rank_processes.h"
 #include "tests/support/rank_threads.h"
 #include "tests/support/store_members.h"
 #include "tests/support/stores.h"
@@ -328,6 +333,45 @@ TEST(StoreRulesTest, WhoIsNoRankTellsOfRanksAlone) {
       EXPECT_EQ(end, has_secret ? good.value : "nobody has set 'never'");
     });
   }
+}
+
+// Rank 0 as the limit of its descriptors grows: what it lacks it says soon, and in the end it
+// comes.
+TEST(StoreRulesTest, TooFewDescriptorsEndTheAttemptToJoinSoon) {
+  std::vector<std::string> ends;
+  for (rlim_t more = 0; more < 16; ++more) {
+    support::RankProcesses ranks(1, seconds(30), [&](const TcpStoreOptions& options) {
+      const int free = dup(STDIN_FILENO);
+      close(free);
+      const rlimit limit = {static_cast<rlim_t>(free) + more, static_cast<rlim_t>(free) + more};
+      setrlimit(RLIMIT_NOFILE, &limit);
+      const auto store = make_tcp_store(options);
+      return store ? std::string("came") : store.error().message;
+    });
+    ends.push_back(ranks.wait(0, seconds(15)));
+  }
+  EXPECT_EQ(ends.back(), "came");
+  const auto first = std::ranges::find(ends, "came");
+  EXPECT_GE(first - ends.begin(), 5) << "for epoll, events and connections";
+  for (auto end = ends.begin(); end != first; ++end) {
+    EXPECT_TRUE(end->ends_with("descriptors (ulimit -n)")) << *end;
+  }
+  EXPECT_EQ(std::ranges::count(ends, "came"), ends.end() - first);
+}
+
+TEST(StoreRulesTest, TheOthersHearWhyRank0DoesNotJoinItsOwnStore) {
+  Served served;
+  auto server = StoreServer::start(
+      std::move(served.listener),
+      {.rank_count = 3, .job = "test", .secret = served.secret, .deadline = seconds(20)});
+  ASSERT_TRUE(server.has_value()) << server.error().message;
+  const auto store = make_tcp_store(served.options(Rank{1}, 3));
+  ASSERT_TRUE(store.has_value()) << store.error().message;
+  EXPECT_FALSE((*server)->first_failure());
+  (*server)->fail({Rank{0}, "rank 0, store: it has no descriptors"});
+  EXPECT_EQ((*store)->get("never", seconds(20)).error().message,
+            "rank 0, store: it has no descriptors");
+  EXPECT_EQ((*server)->first_failure()->message, "rank 0, store: it has no descriptors");
 }
 
 }  // namespace

@@ -131,7 +131,11 @@ class StoreServer::Loop {
     return ok();
   }
   Duration patience() const { return std::min<Duration>(stop_.patience.load(), options_.deadline); }
-  void stop(Duration patience) {
+  void stop(Duration patience, std::optional<Failure> failure = {}) {
+    {
+      const std::scoped_lock lock(failures_.mutex);
+      failures_.to_tell = std::move(failure);
+    }
     stop_.patience = patience;  // seen by who reads the event
     signal_event(doors_.stop.get());
     if (!thread_.joinable()) {
@@ -146,6 +150,7 @@ class StoreServer::Loop {
     }
     thread_.join();
   }
+  std::optional<Failure> first_failure() const { return failures_.get(&Failures::first); }
 
  private:
   Status watch_input(int descriptor) {
@@ -209,6 +214,17 @@ class StoreServer::Loop {
     std::atomic<Duration> patience = Duration::max();
   };
   Stop stop_;
+  // What is told between the thread and others.
+  struct Failures {
+    std::optional<Failure> get(std::optional<Failure> Failures::*which) const {
+      const std::scoped_lock lock(mutex);
+      return this->*which;
+    }
+    mutable std::mutex mutex = {};
+    std::optional<Failure> to_tell = {};  // when it stops
+    std::optional<Failure> first = {};    // that the thread has heard of
+  };
+  Failures failures_;
   int32_t entered_ = 0;
 };
 
@@ -236,6 +252,9 @@ void StoreServer::Loop::run() {
       } else {
         unwatch(doors_.epoll.get(), doors_.stop.get());
         stop_.at = stop_.at.value_or(clock.now());
+        if (const std::optional<Failure> failure = failures_.get(&Failures::to_tell)) {
+          fail(membership_.epoch(), *failure);
+        }
       }
     }
     tick(clock.now());
@@ -716,6 +735,10 @@ void StoreServer::Loop::lose(Rank rank, const std::string& why) {
 
 //   failure  its message is one line, and not long
 void StoreServer::Loop::fail(int64_t epoch, const Failure& failure) {
+  {
+    const std::scoped_lock lock(failures_.mutex);
+    failures_.first = failures_.first ? failures_.first : failure;
+  }
   if (!membership_.fail(epoch, failure)) {
     return;
   }
@@ -772,6 +795,14 @@ void StoreServer::stop(Duration patience) {
   if (loop_) {
     loop_->stop(patience);
   }
+}
+
+std::optional<Failure> StoreServer::first_failure() const {
+  return loop_->first_failure();
+}
+
+void StoreServer::fail(Failure failure) {
+  loop_->stop(Duration::max(), std::move(failure));
 }
 
 }  // namespace pleach

@@ -48,6 +48,10 @@ class StoreServer {
   // Ends within about the patience, at most the deadline. A caller that is interrupted waits no
   // longer.
   void stop(Duration patience);
+  // Tells the job's failure to all who have come, and to who comes within a second; ends then.
+  void fail(Failure failure);
+  // The first of the job, if it has failed. By any thread.
+  std::optional<Failure> first_failure() const;
 
  private:
   class Loop;

@@ -342,26 +342,30 @@ Status TcpStore::obey(StoreMessage message) {
 
 // What is left of the time to join, in which this process ran: a job that is stopped as a whole
 // while its ranks join goes on. Its thread beats the clock, whatever the one that joins waits for.
+//   server  on rank 0, its own: where that knows that the job has failed, the time is over
 class TimeToJoin {
  public:
-  explicit TimeToJoin(Duration deadline) : deadline_(deadline) {
+  explicit TimeToJoin(Duration deadline, const StoreServer* server = nullptr)
+      : deadline_(deadline), server_(server) {
     clock_.beat(clock_reach(deadline));
     end_ = after(clock_.now(), deadline);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
-  bool is_over() const { return clock_.now() >= end_ || is_interrupted(); }
+  bool is_over() const { return clock_.now() >= end_ || is_interrupted() || failure(); }
+  std::optional<Failure> failure() const {
+    return server_ == nullptr ? std::nullopt : server_->first_failure();
+  }
   // False: it is over.
   bool wait_ready(int descriptor, short events) const {
     while (true) {
       pollfd waiting = {descriptor, events, 0};
       const TimePoint now = clock_.now();
       const int left_ms = milliseconds_until(end_, now);
-      const bool may_end = Interruption::present() != nullptr;
       const int slice_ms = static_cast<int>(kInterruptionInterval.count());
-      if (poll(&waiting, 1, may_end ? std::min(left_ms, slice_ms) : left_ms) > 0) {
+      if (poll(&waiting, 1, std::min(left_ms, slice_ms)) > 0) {
         return true;
       }
-      if (now >= end_ || is_interrupted()) {
+      if (is_over()) {
         return false;
       }
     }
@@ -379,6 +383,7 @@ class TimeToJoin {
   }
 
   const Duration deadline_;
+  const StoreServer* const server_;
   JobClock clock_;
   TimePoint end_;
   std::jthread thread_;
@@ -388,8 +393,8 @@ class TimeToJoin {
 struct Attempt {
   Wire wire = {};
   StoreMessageReader reader = {};
-  std::string problem = {};  // empty: welcome
-  bool is_final = false;     // asking again does not help
+  std::string problem = {};                  // empty: welcome
+  std::optional<ErrorCode> final_code = {};  // asking again does not help
 };
 
 constexpr const char* kNoStore = "what listens there is no pleach store";
@@ -438,17 +443,13 @@ void prove_membership(const TcpStoreOptions& options, Descriptor socket, Attempt
       attempt.problem = fmt::format("rank {} {}, and it {} (PLEACH_TLS)", options.rank.value,
                                     options.secret.encrypts() ? "encrypts" : "does not encrypt",
                                     options.secret.encrypts() ? "does not" : "does");
-      attempt.is_final = true;
+      attempt.final_code = ErrorCode::kInvalidArgument;
       break;
     case Introduction::State::kWaits:
       attempt.problem = kSilent;
       break;
     case Introduction::State::kClosed:
       break;
-  }
-  // If this process is rank 0, its server may lack the descriptor that this connection has taken.
-  if (!attempt.problem.empty() && options.rank.value == 0 && !make_event().is_open()) {
-    attempt.problem = out_of_descriptors("serve the store", errno).message;
   }
 }
 
@@ -475,7 +476,7 @@ void await_welcome(const TcpStoreOptions& options, Attempt& attempt, const TimeT
       attempt.problem.clear();
     } else if (answer && (*answer)->verb == StoreVerb::kRejected) {
       attempt.problem = one_line((*answer)->value.substr(0, kMaxStoreToldBytes));
-      attempt.is_final = true;
+      attempt.final_code = ErrorCode::kInvalidArgument;
     } else if (answer && (*answer)->verb == StoreVerb::kOtherJob) {
       attempt.problem = fmt::format("it serves another job than {}", pleach::quoted(options.job));
     }
@@ -488,6 +489,9 @@ Attempt say_hello(const TcpStoreOptions& options, int port, const TimeToJoin& ti
   Result<Descriptor> socket = start_connect({options.host, port});
   if (!socket) {
     attempt.problem = socket.error().message;
+    if (socket.error().code == ErrorCode::kInfeasible) {
+      attempt.final_code = ErrorCode::kInfeasible;  // who has the descriptors keeps them
+    }
     return attempt;
   }
   if (!time.wait_ready(socket->get(), POLLOUT) || connect_error(socket->get()) != 0) {
@@ -503,8 +507,9 @@ Attempt say_hello(const TcpStoreOptions& options, int port, const TimeToJoin& ti
 }
 
 // Connects, again and again until the deadline: the server may be later than this rank.
-Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
-  const TimeToJoin time(options.deadline);
+//   server  on rank 0, its own
+Result<Attempt> join_store(const TcpStoreOptions& options, int port, const StoreServer* server) {
+  const TimeToJoin time(options.deadline, server);
   std::string problem;
   while (true) {
     const std::optional<int> found = port > 0 ? port : read_rendezvous(options.rendezvous_file);
@@ -518,14 +523,17 @@ Result<Attempt> join_store(const TcpStoreOptions& options, int port) {
         problem =
             fmt::format("store at {}: {}", to_text(Address{options.host, *found}), attempt.problem);
       }
-      if (attempt.is_final) {
-        return invalid(problem);
+      if (attempt.final_code) {
+        return Error{*attempt.final_code, problem};
       }
     } else {
       problem = fmt::format("rank 0 has not published its store in {}", options.rendezvous_file);
     }
     if (is_interrupted()) {
       return interrupted();
+    }
+    if (const std::optional<Failure> failure = time.failure()) {
+      return Error{ErrorCode::kIo, failure->message};
     }
     if (time.is_over()) {
       return Error{ErrorCode::kTimeout, problem};
@@ -585,6 +593,10 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
   if (!options.interface.empty()) {
     PLEACH_SET(local_hosts, choose_addresses(list_interfaces(), options.interface, options.host));
   }
+  Descriptor stop = make_event();
+  if (!stop.is_open()) {
+    return out_of_descriptors("wait for events", errno);
+  }
   std::unique_ptr<StoreServer> server;
   int port = options.port;
   if (options.rank.value == 0) {
@@ -609,17 +621,19 @@ Result<std::unique_ptr<Store>> make_tcp_store(const TcpStoreOptions& options) {
         "rank {} does not know the port of the store (PLEACH_STORE, or store_port in C)",
         options.rank.value));
   }
-  Descriptor stop = make_event();
-  if (!stop.is_open()) {
-    return out_of_descriptors("wait for events", errno);
+  Result<Attempt> joined = join_store(options, port, server.get());
+  if (!joined) {
+    if (server != nullptr) {
+      server->fail({options.rank, failure_text(options.rank, "store", joined.error().message)});
+    }
+    return joined.error();
   }
-  PLEACH_ASSIGN(joined, join_store(options, port));
   if (options.interface.empty()) {
-    PLEACH_ASSIGN(reachable, reachable_address(options, joined.wire.socket()));
+    PLEACH_ASSIGN(reachable, reachable_address(options, joined->wire.socket()));
     local_hosts = {reachable};
   }
   return std::unique_ptr<Store>(
-      std::make_unique<TcpStore>(options, std::move(joined.wire), std::move(joined.reader),
+      std::make_unique<TcpStore>(options, std::move(joined->wire), std::move(joined->reader),
                                  std::move(server), std::move(local_hosts), std::move(stop)));
 }
 
