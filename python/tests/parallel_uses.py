@@ -201,7 +201,10 @@ def what_is_parallel_already(rank: int) -> None:
 
 
 def forgotten_trainings_end(rank: int, policy: str) -> None:
-    """Who forgets a model and its optimizer has their threads, memory and groups back."""
+    """Who forgets a model and its optimizer has their threads back, and with the next the groups.
+
+    None leaves before: PyTorch's profiler may be walking through them.
+    """
 
     def forget() -> None:
         model, optimizer = make_parallel("transformer", "adam", 2, policy)
@@ -213,14 +216,21 @@ def forgotten_trainings_end(rank: int, policy: str) -> None:
     def held() -> tuple[int, ...]:
         gc.collect()
         threads = sum(thread.name.startswith("pleach") for thread in threading.enumerate())
-        return threads, len(c10d._world.pg_map), len(parallel._TRAINERS)
+        return threads, len(parallel._TRAINERS)
 
+    make_parallel("mlp", "sgd", 2, policy)[1].close()  # takes what was forgotten before
+    groups = list(c10d._world.pg_map)
     before = held()
     forget()
+    walk = iter(c10d._world.pg_map)
+    walked = [next(walk)]
     deadline = time.monotonic() + 40
     while any(map(int.__gt__, after := held(), before)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert all(one <= other for one, other in zip(after, before, strict=True)), (before, after)
+    assert [*walked, *walk][: len(groups)] == groups
+    make_parallel("mlp", "sgd", 2, policy)[1].close()
+    assert list(c10d._world.pg_map) == groups
     dist.barrier(GROUPS[2])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from . import watching
-from .groups import Groups
+from .groups import Groups, destroy_forgotten
 
 
 class Training(Protocol):
@@ -25,7 +25,9 @@ class Training(Protocol):
 
 
 def end_all(trainings: Iterable[Training], why: str) -> None:
-    """Ends trainings, each once, in little time if other ranks do not come to what is under way.
+    """Ends trainings, each once, and what is left of forgotten ones.
+
+    It takes little time if other ranks do not come to what is under way.
 
     A process that ends by an exception tells the others at once. Otherwise the collectives that
     others have come to are waited for, as they need this rank's part.
@@ -54,6 +56,7 @@ def end_all(trainings: Iterable[Training], why: str) -> None:
                 )
         with contextlib.suppress(Exception):
             groups.destroy(why)
+    destroy_forgotten()
 
 
 def reason_of_end() -> str:

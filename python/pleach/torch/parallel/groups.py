@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import os
 import threading
 import uuid
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ NAMING_S = 300.0
 # How long a group that was aborted may take to end its threads, before it is left to them.
 DROP_S = 0.5
 _made: dict[str, int] = {}  # by name of a parent: trainings that were begun
+_forgotten: list[Groups] = []  # of trainings that are gone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,15 +60,27 @@ class Groups:
                 leaving.callback(_leave_last, held, self.health.is_broken)
 
     def destroy_later(self) -> None:
-        """Leaves both some time from now, if nobody else has: for the garbage collector."""
+        """Tells the other ranks soon, and leaves both at `destroy_forgotten`.
+
+        For the garbage collector, which comes at any time: PyTorch may be walking through its
+        groups, in this thread or another.
+        """
 
         def leave() -> None:
             with contextlib.suppress(Exception):  # the process may end meanwhile
-                # PyTorch's profiler may be walking through this one in the main thread.
-                c10d._pg_map = dict(c10d._pg_map)
-                self.destroy()
+                self.health.leave("it forgot its training")
 
+        _forgotten.append(self)
         threading.Thread(target=leave, name="pleach-leaving", daemon=True).start()
+
+
+def destroy_forgotten() -> None:
+    """Leaves the groups of forgotten trainings: where this thread may change PyTorch's groups."""
+    with contextlib.suppress(IndexError):  # another thread has taken the last one
+        while _forgotten:
+            groups = _forgotten.pop()
+            with contextlib.suppress(Exception):  # nobody uses them any more
+                groups.destroy()
 
 
 def _leave_last(held: list[dist.ProcessGroup | None], aborts: bool) -> None:
@@ -107,6 +121,7 @@ def make_groups(parent: dist.ProcessGroup, device: torch.device) -> Groups:
         ValueError: The group has no backend for the device.
         RuntimeError: A rank has not come in time, or has left.
     """
+    destroy_forgotten()
     ranks = dist.get_process_group_ranks(parent)
     # Of the device alone: "cpu:gloo,cuda:nccl" would be two backends.
     config = dist.get_backend_config(parent)
@@ -198,3 +213,6 @@ def _named(name: str) -> Iterator[None]:
             c10d._hash_ranks_to_str = held
     finally:
         _NAMING.release()
+
+
+os.register_at_fork(after_in_child=_forgotten.clear)  # they are the parent's
