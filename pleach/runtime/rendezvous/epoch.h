@@ -28,6 +28,24 @@ struct Failure {
   ErrorCode code = ErrorCode::kPeerLost;
 };
 
+// A failure that threads tell each other. Thread safe.
+class SharedFailure {
+ public:
+  // The first one stays.
+  void set(const Failure& failure) {
+    const std::scoped_lock lock(mutex_);
+    failure_ = failure_ ? failure_ : failure;
+  }
+  std::optional<Failure> get() const {
+    const std::scoped_lock lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<Failure> failure_;
+};
+
 // A rank that has left in order, and how far it took part: by channel, the last of its operations
 // that had ended there, with all before it. A channel that is missing was not open on it.
 struct Departure {

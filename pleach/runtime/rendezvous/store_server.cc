@@ -130,13 +130,14 @@ class StoreServer::Loop {
     });
     return ok();
   }
-  Duration patience() const { return std::min<Duration>(stop_.patience.load(), options_.deadline); }
-  void stop(Duration patience, std::optional<Failure> failure = {}) {
-    {
-      const std::scoped_lock lock(failures_.mutex);
-      failures_.to_tell = std::move(failure);
+  Duration patience() const {
+    return std::min<Duration>(outside_.patience.load(), options_.deadline);
+  }
+  void stop(Duration patience, const std::optional<Failure>& failure = {}) {
+    if (failure) {
+      outside_.to_tell.set(*failure);
     }
-    stop_.patience = patience;  // seen by who reads the event
+    outside_.patience = patience;  // seen by who reads the event
     signal_event(doors_.stop.get());
     if (!thread_.joinable()) {
       return;
@@ -150,7 +151,7 @@ class StoreServer::Loop {
     }
     thread_.join();
   }
-  std::optional<Failure> first_failure() const { return failures_.get(&Failures::first); }
+  std::optional<Failure> first_failure() const { return outside_.first.get(); }
 
  private:
   Status watch_input(int descriptor) {
@@ -209,22 +210,14 @@ class StoreServer::Loop {
   StoreContent content_;
   std::list<Waiter> waiters_;
   Membership membership_;
-  struct Stop {
-    std::optional<TimePoint> at = {};  // when it was asked to
+  // What other threads tell the loop, and it tells them.
+  struct Outside {
+    std::optional<TimePoint> stopped = {};  // when it was asked to
     std::atomic<Duration> patience = Duration::max();
+    SharedFailure to_tell = {};  // when it stops
+    SharedFailure first = {};    // that it has heard of
   };
-  Stop stop_;
-  // What is told between the thread and others.
-  struct Failures {
-    std::optional<Failure> get(std::optional<Failure> Failures::*which) const {
-      const std::scoped_lock lock(mutex);
-      return this->*which;
-    }
-    mutable std::mutex mutex = {};
-    std::optional<Failure> to_tell = {};  // when it stops
-    std::optional<Failure> first = {};    // that the thread has heard of
-  };
-  Failures failures_;
+  Outside outside_;
   int32_t entered_ = 0;
 };
 
@@ -245,14 +238,14 @@ void StoreServer::Loop::run() {
       if (event.data.u64 >= Door::kFirstTag) {
         doors_.door.handle(event.data.u64);
       } else if (descriptor == doors_.stop_now.get()) {
-        stop_.at = clock.now() - options_.deadline;
+        outside_.stopped = clock.now() - options_.deadline;
         unwatch(doors_.epoll.get(), descriptor);
       } else if (descriptor != doors_.stop.get()) {
         serve(descriptor, event.events);
       } else {
         unwatch(doors_.epoll.get(), doors_.stop.get());
-        stop_.at = stop_.at.value_or(clock.now());
-        if (const std::optional<Failure> failure = failures_.get(&Failures::to_tell)) {
+        outside_.stopped = outside_.stopped.value_or(clock.now());
+        if (const std::optional<Failure> failure = outside_.to_tell.get()) {
           fail(membership_.epoch(), *failure);
         }
       }
@@ -270,7 +263,7 @@ void StoreServer::Loop::run() {
 }
 
 bool StoreServer::Loop::is_finished(TimePoint now) const {
-  if (!stop_.at) {
+  if (!outside_.stopped) {
     return false;
   }
   if (options_.failure) {
@@ -287,13 +280,13 @@ bool StoreServer::Loop::is_finished(TimePoint now) const {
       failure ? std::min<Duration>(patience(), std::chrono::seconds(1)) : patience();
   // Who is on its way still shall hear of a failure.
   const bool all_came = !failure || entered_ >= options_.rank_count;
-  return (all_gone && all_came) || now >= *stop_.at + limit;
+  return (all_gone && all_came) || now >= *outside_.stopped + limit;
 }
 
 TimePoint StoreServer::Loop::next_deadline() const {
   TimePoint next = std::min(heartbeat_.next(), doors_.door.expiry());
-  if (stop_.at) {
-    next = std::min(next, *stop_.at + patience());
+  if (outside_.stopped) {
+    next = std::min(next, *outside_.stopped + patience());
   }
   for (const Waiter& waiter : waiters_) {
     next = std::min(next, waiter.deadline);
@@ -735,10 +728,7 @@ void StoreServer::Loop::lose(Rank rank, const std::string& why) {
 
 //   failure  its message is one line, and not long
 void StoreServer::Loop::fail(int64_t epoch, const Failure& failure) {
-  {
-    const std::scoped_lock lock(failures_.mutex);
-    failures_.first = failures_.first ? failures_.first : failure;
-  }
+  outside_.first.set(failure);
   if (!membership_.fail(epoch, failure)) {
     return;
   }
@@ -801,8 +791,8 @@ std::optional<Failure> StoreServer::first_failure() const {
   return loop_->first_failure();
 }
 
-void StoreServer::fail(Failure failure) {
-  loop_->stop(Duration::max(), std::move(failure));
+void StoreServer::fail(const Failure& failure) {
+  loop_->stop(Duration::max(), failure);
 }
 
 }  // namespace pleach

@@ -49,7 +49,7 @@ class StoreServer {
   // longer.
   void stop(Duration patience);
   // Tells the job's failure to all who have come, and to who comes within a second; ends then.
-  void fail(Failure failure);
+  void fail(const Failure& failure);
   // The first of the job, if it has failed. By any thread.
   std::optional<Failure> first_failure() const;
 
