@@ -1,5 +1,6 @@
 #include "signals.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -11,8 +12,14 @@ namespace {
 
 void (*handlers)() = nullptr;
 
+// Whether this is the process's main thread, without two calls of the system each time.
+thread_local bool is_main = gettid() == getpid();
+
 bool is_main_thread() {
-  return handlers != nullptr && gettid() == getpid();
+  // A child of fork() has one thread, whichever has forked it.
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { is_main = true; });
+  static_cast<void>(registered);
+  return handlers != nullptr && is_main;
 }
 
 int32_t is_interrupted(void* raised) {
