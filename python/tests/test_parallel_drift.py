@@ -14,7 +14,7 @@ import torch
 
 from pleach.policy import AlphaBeta
 from pleach.torch.parallel import costs
-from pleach.torch.parallel.following import with_pieces
+from pleach.torch.parallel.following import MARGIN_PERCENT, for_measured
 from pleach.torch.parallel.planning import ratio_of_costs
 
 
@@ -91,19 +91,24 @@ def test_an_idle_links_burst_is_no_cost() -> None:
     assert measured_s > 0.5 * size * 1e-6
 
 
-def test_pieces_are_worth_what_starting_them_takes() -> None:
+def test_plans_by_measured_costs_have_pieces_worth_starting_and_a_margin() -> None:
     costs_of_two = AlphaBeta(2, alpha="10us", bandwidth="100MB/s")
     cases = [
         ("dear,bucket=0", 1e-3, 1 << 20, None),
-        ("work_conserving,piece=64KiB", 1e-3, 1 << 20, None),
+        ("work_conserving,piece=64KiB,margin=3", 1e-3, 1 << 20, None),
         ("work_conserving,gathers=early", 1e-3, 1 << 20, (150_000, 250_000)),
         ("work_conserving", 1e-9, 1 << 20, (4096, 4096)),
         ("work_conserving", 1e-3, 50_000, (50_000, 50_000)),
     ]
     for policy, least_s, total_bytes, piece in cases:
-        made = with_pieces(policy, least_s, total_bytes, costs_of_two)
+        made = for_measured(policy, least_s, total_bytes, costs_of_two)
         if piece is None:
             assert made == policy
         else:
-            assert made.startswith(policy + ",piece=")
-            assert piece[0] <= int(made.rpartition("=")[2]) <= piece[1], made
+            given, size = made.removesuffix(f",margin={MARGIN_PERCENT}").split(",piece=")
+            assert given == policy
+            assert piece[0] <= int(size) <= piece[1], made
+    assert for_measured("work_conserving,piece=1", 1.0, 9, costs_of_two).endswith(
+        "piece=1,margin=10"
+    )
+    assert "piece=" in for_measured("work_conserving,margin=0", 1.0, 9, costs_of_two)

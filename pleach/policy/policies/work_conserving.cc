@@ -16,7 +16,7 @@
 namespace pleach {
 namespace {
 
-// Policies that it is never slower than on the same costs.
+// Policies that it is never slower than on the same costs, or on the mean of those within a margin.
 constexpr std::array kKnown = {"dear",
                                "dear,bucket=0",
                                "dear,bucket=1MiB",
@@ -63,6 +63,7 @@ Result<std::unique_ptr<Policy>> create(const PolicySetting& setting, const Optio
   PlanSearchOptions search = {.least_bytes = options.number("piece"),
                               .effort = 1000 * options.integer("effort"),
                               .gathers_last = options.text("gathers") == "after_step",
+                              .margin_percent = options.integer("margin"),
                               .seed = setting.seed};
   if (ParameterSpace(setting.profile).total_bytes() > 0) {
     PLEACH_SET(search.known,
@@ -85,6 +86,11 @@ extern const PolicyDescriptor kWorkConservingPolicy = {
                 {.name = "effort",
                  .default_value = "2000",
                  .summary = "thousands of collectives that the search for a plan may place"},
+                {.name = "margin",
+                 .default_value = "0",
+                 .summary = "percent by which costs may be off, either way: the plan is the best "
+                            "on the average of both and of none",
+                 .most = 90},
                 {.name = "gathers",
                  .kind = OptionDescriptor::Kind::kChoice,
                  .default_value = "early",

@@ -6,8 +6,30 @@
 
 namespace pleach {
 
-PlanGrid::PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64_t cell_bytes)
-    : costs_(costs) {
+namespace {
+
+// With costs that are longer by so many percent.
+PlanScore score_with(const PlanGrid& grid, std::span<const PlanPiece> pieces, int64_t percent) {
+  PlanScore score{grid.compute_ps(), count_of(pieces) - 1};
+  int64_t now_ps = 0;
+  for (std::size_t index = 0; index < pieces.size(); ++index) {
+    const PlanPiece& one = pieces[index];
+    if (reduces(one.kind)) {
+      now_ps = std::max(now_ps, grid.ready_ps(one.first));
+    }
+    now_ps += one.cost_ps + one.cost_ps / 100 * percent;
+    if (distributes(one.kind) && now_ps + grid.rest_ps(one.first) > score.time_ps) {
+      score = {now_ps + grid.rest_ps(one.first), static_cast<int32_t>(index)};
+    }
+  }
+  return score;
+}
+
+}  // namespace
+
+PlanGrid::PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64_t cell_bytes,
+                   int64_t margin_percent)
+    : costs_(costs), margin_percent_(margin_percent) {
   const ParameterSpace space(profile);
   const PlanTimes times(profile);
   compute_ps_ = times.compute_ps;
@@ -38,17 +60,11 @@ Plan PlanGrid::plan(std::span<const PlanPiece> pieces) const {
 }
 
 PlanScore score_pieces(const PlanGrid& grid, std::span<const PlanPiece> pieces) {
-  PlanScore score{grid.compute_ps(), count_of(pieces) - 1};
-  int64_t now_ps = 0;
-  for (std::size_t index = 0; index < pieces.size(); ++index) {
-    const PlanPiece& one = pieces[index];
-    if (reduces(one.kind)) {
-      now_ps = std::max(now_ps, grid.ready_ps(one.first));
-    }
-    now_ps += one.cost_ps;
-    if (distributes(one.kind) && now_ps + grid.rest_ps(one.first) > score.time_ps) {
-      score = {now_ps + grid.rest_ps(one.first), static_cast<int32_t>(index)};
-    }
+  PlanScore score = score_with(grid, pieces, 0);
+  if (const int64_t margin = grid.margin_percent(); margin > 0) {
+    score.time_ps = (score.time_ps + score_with(grid, pieces, -margin).time_ps +
+                     score_with(grid, pieces, margin).time_ps) /
+                    3;
   }
   return score;
 }

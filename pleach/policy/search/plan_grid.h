@@ -27,7 +27,9 @@ using PlanPieces = std::vector<PlanPiece>;
 class PlanGrid {
  public:
   // Both outlive the grid. `cell_bytes` > 0.
-  PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64_t cell_bytes);
+  //   margin_percent  0 to 100: by which all costs may be off, in scores
+  PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64_t cell_bytes,
+           int64_t margin_percent = 0);
 
   int32_t cell_count() const { return count_of(ready_ps_); }
   int64_t bytes(int32_t first, int32_t end) const { return cuts_[at(end)] - cuts_[at(first)]; }
@@ -37,6 +39,7 @@ class PlanGrid {
   int64_t rest_ps(int32_t cell) const { return rest_ps_[at(cell)]; }
   int64_t compute_ps() const { return compute_ps_; }
   const CostModel& costs() const { return costs_; }
+  int64_t margin_percent() const { return margin_percent_; }
   PlanPiece piece(CollectiveKind kind, int32_t first, int32_t end) const {
     return {kind, first, end, costs_.time_ps(kind, bytes(first, end))};
   }
@@ -44,6 +47,7 @@ class PlanGrid {
 
  private:
   const CostModel& costs_;
+  const int64_t margin_percent_;
   std::vector<int64_t> cuts_;
   std::vector<int64_t> ready_ps_;
   std::vector<int64_t> rest_ps_;
@@ -51,7 +55,9 @@ class PlanGrid {
 };
 
 struct PlanScore {
-  int64_t time_ps = 0;   // of the iteration: what plan_time_ps finds
+  // Of the iteration: what plan_time_ps finds; where the grid has a margin, the mean of that on its
+  // costs, on lower and on higher ones.
+  int64_t time_ps = 0;
   int32_t critical = 0;  // the piece that forward waits for; the last one where it never waits
 };
 // Of a legal plan, which may be empty.   cost  O(pieces)

@@ -120,6 +120,33 @@ std::array<PlanPieces, 2> starts(const PlanGrid& grid, const Abilities& can, Ord
   return {uniform.pieces(), exact.pieces()};
 }
 
+// Costs by which collectives take longer, by so many percent.
+class LongerCosts final : public CostModel {
+ public:
+  LongerCosts(const CostModel& costs, int64_t percent) : costs_(costs), percent_(percent) {}
+  bool has(CollectiveKind kind) const override { return costs_.has(kind); }
+  int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const override {
+    const int64_t time_ps = costs_.time_ps(kind, size_bytes);
+    return time_ps + time_ps / 100 * percent_;
+  }
+
+ private:
+  const CostModel& costs_;
+  const int64_t percent_;
+};
+
+// What score_pieces finds of a plan that need not be on a grid.
+int64_t mean_time_ps(const TrainingProfile& profile, const CostModel& costs, const Plan& plan,
+                     int64_t margin_percent) {
+  const int64_t time_ps = plan_time_ps(profile, costs, plan);
+  if (margin_percent == 0) {
+    return time_ps;
+  }
+  return (time_ps + plan_time_ps(profile, LongerCosts(costs, -margin_percent), plan) +
+          plan_time_ps(profile, LongerCosts(costs, margin_percent), plan)) /
+         3;
+}
+
 }  // namespace
 
 Plan search_plan(const TrainingProfile& profile, const CostModel& costs,
@@ -132,7 +159,8 @@ Plan search_plan(const TrainingProfile& profile, const CostModel& costs,
   const auto part = [&](int64_t parts) { return (total_bytes + parts - 1) / parts; };
   const int64_t least_bytes =
       std::min(total_bytes, options.least_bytes > 0 ? options.least_bytes : part(kMostPieces));
-  const PlanGrid grid(profile, costs, std::max(least_bytes, part(kMostCells)));
+  const PlanGrid grid(profile, costs, std::max(least_bytes, part(kMostCells)),
+                      options.margin_percent);
   Best found(grid);
   for (PlanPieces& start : starts(grid, can, orders_of(options), least_bytes)) {
     found.offer(anneal(grid, std::move(start),
@@ -152,7 +180,7 @@ Plan search_plan(const TrainingProfile& profile, const CostModel& costs,
       moved_bytes += one.range.size();
     }
     const bool is_allowed = options.least_bytes <= 0 || moved_bytes >= count_of(plan) * least_bytes;
-    const int64_t time_ps = plan_time_ps(profile, costs, plan);
+    const int64_t time_ps = mean_time_ps(profile, costs, plan, options.margin_percent);
     if (is_allowed && time_ps < best_ps) {
       best_ps = time_ps;
       best = plan;

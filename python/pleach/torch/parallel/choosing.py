@@ -10,7 +10,7 @@ from pleach.policy import profile as profile_of
 from pleach.policy import settle_plan
 
 from .costs import Costs
-from .following import LEAST_ON_CPU_S, model_of, with_pieces
+from .following import LEAST_ON_CPU_S, model_of, for_measured
 from .profiling import Profile
 
 MIB = 1 << 20
@@ -83,7 +83,7 @@ def plan(profile: Profile, costs: Costs, policies: Sequence[str] | None = None) 
     found: list[tuple[str, float]] = []
     refused: list[tuple[str, str]] = []
     for policy in policies or candidates(total_bytes):
-        pieced = with_pieces(policy, LEAST_ON_CPU_S, total_bytes, model)
+        pieced = for_measured(policy, LEAST_ON_CPU_S, total_bytes, model)
         try:
             found.append((policy, settle_plan(pieced, described, model).iteration_s))
         except (InvalidArgumentError, UnsupportedError) as error:
