@@ -10,7 +10,7 @@ from pleach.policy import profile as profile_of
 from pleach.policy import settle_plan
 
 from .costs import Costs
-from .following import LEAST_ON_CPU_S, model_of, for_measured
+from .following import LEAST_ON_CPU_S, for_measured, model_of
 from .profiling import Profile
 
 MIB = 1 << 20

@@ -81,8 +81,9 @@ def for_training(policy: str) -> str:
 
 
 def for_measured(policy: str, least_s: float, total_bytes: int, costs: CostModel) -> str:
-    """A policy's text for costs that are measured; of one that searches for cuts, where it does not
-    say so, with the least piece and the margin.
+    """A policy's text for costs that are measured.
+
+    One that searches for cuts has a least piece and a margin then, where it does not say so.
 
     Args:
         policy: Its text.
