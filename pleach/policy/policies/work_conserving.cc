@@ -88,8 +88,8 @@ extern const PolicyDescriptor kWorkConservingPolicy = {
                  .summary = "thousands of collectives that the search for a plan may place"},
                 {.name = "margin",
                  .default_value = "0",
-                 .summary = "percent by which costs may be off, either way: the plan is the best "
-                            "on the average of both and of none",
+                 .summary = "the plan with the best mean iteration time at costs of -N %, 0 and "
+                            "+N %, for costs that are measured",
                  .most = 90},
                 {.name = "gathers",
                  .kind = OptionDescriptor::Kind::kChoice,

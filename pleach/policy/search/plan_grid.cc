@@ -17,7 +17,7 @@ PlanScore score_with(const PlanGrid& grid, std::span<const PlanPiece> pieces, in
     if (reduces(one.kind)) {
       now_ps = std::max(now_ps, grid.ready_ps(one.first));
     }
-    now_ps += one.cost_ps + one.cost_ps / 100 * percent;
+    now_ps += scaled_ps(one.cost_ps, percent);
     if (distributes(one.kind) && now_ps + grid.rest_ps(one.first) > score.time_ps) {
       score = {now_ps + grid.rest_ps(one.first), static_cast<int32_t>(index)};
     }
@@ -60,12 +60,12 @@ Plan PlanGrid::plan(std::span<const PlanPiece> pieces) const {
 }
 
 PlanScore score_pieces(const PlanGrid& grid, std::span<const PlanPiece> pieces) {
-  PlanScore score = score_with(grid, pieces, 0);
-  if (const int64_t margin = grid.margin_percent(); margin > 0) {
-    score.time_ps = (score.time_ps + score_with(grid, pieces, -margin).time_ps +
-                     score_with(grid, pieces, margin).time_ps) /
-                    3;
-  }
+  PlanScore score;
+  score.time_ps = mean_with_margin_ps(grid.margin_percent(), [&](int64_t percent) {
+    const PlanScore own = score_with(grid, pieces, percent);
+    score.critical = percent == 0 ? own.critical : score.critical;
+    return own.time_ps;
+  });
   return score;
 }
 

@@ -27,7 +27,7 @@ using PlanPieces = std::vector<PlanPiece>;
 class PlanGrid {
  public:
   // Both outlive the grid. `cell_bytes` > 0.
-  //   margin_percent  0 to 100: by which all costs may be off, in scores
+  //   margin_percent  0 to 90: by which all costs may be off, in scores
   PlanGrid(const TrainingProfile& profile, const CostModel& costs, int64_t cell_bytes,
            int64_t margin_percent = 0);
 
@@ -54,13 +54,27 @@ class PlanGrid {
   int64_t compute_ps_ = 0;
 };
 
+// A cost that is so many percent more, or less.
+inline int64_t scaled_ps(int64_t cost_ps, int64_t percent_more) {
+  return cost_ps + cost_ps / 100 * percent_more;
+}
+
+// The mean of a plan's times over costs that may be off: time_ps(percent more), of -margin, 0 and
+// margin.
+template <typename Time>
+int64_t mean_with_margin_ps(int64_t margin_percent, const Time& time_ps) {
+  const int64_t exact_ps = time_ps(0);
+  return margin_percent == 0 ? exact_ps
+                             : (exact_ps + time_ps(-margin_percent) + time_ps(margin_percent)) / 3;
+}
+
 struct PlanScore {
   // Of the iteration: what plan_time_ps finds; where the grid has a margin, the mean of that on its
   // costs, on lower and on higher ones.
   int64_t time_ps = 0;
   int32_t critical = 0;  // the piece that forward waits for; the last one where it never waits
 };
-// Of a legal plan, which may be empty.   cost  O(pieces)
+// Of a legal plan, which may be empty.   cost  O(pieces); three times as much with a margin
 PlanScore score_pieces(const PlanGrid& grid, std::span<const PlanPiece> pieces);
 
 }  // namespace pleach

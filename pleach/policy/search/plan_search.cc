@@ -120,31 +120,26 @@ std::array<PlanPieces, 2> starts(const PlanGrid& grid, const Abilities& can, Ord
   return {uniform.pieces(), exact.pieces()};
 }
 
-// Costs by which collectives take longer, by so many percent.
-class LongerCosts final : public CostModel {
+class ScaledCosts final : public CostModel {
  public:
-  LongerCosts(const CostModel& costs, int64_t percent) : costs_(costs), percent_(percent) {}
+  ScaledCosts(const CostModel& costs, int64_t percent_more)
+      : costs_(costs), percent_more_(percent_more) {}
   bool has(CollectiveKind kind) const override { return costs_.has(kind); }
   int64_t time_ps(CollectiveKind kind, int64_t size_bytes) const override {
-    const int64_t time_ps = costs_.time_ps(kind, size_bytes);
-    return time_ps + time_ps / 100 * percent_;
+    return scaled_ps(costs_.time_ps(kind, size_bytes), percent_more_);
   }
 
  private:
   const CostModel& costs_;
-  const int64_t percent_;
+  const int64_t percent_more_;
 };
 
-// What score_pieces finds of a plan that need not be on a grid.
+// What score_pieces finds, of a plan that need not be on a grid.
 int64_t mean_time_ps(const TrainingProfile& profile, const CostModel& costs, const Plan& plan,
                      int64_t margin_percent) {
-  const int64_t time_ps = plan_time_ps(profile, costs, plan);
-  if (margin_percent == 0) {
-    return time_ps;
-  }
-  return (time_ps + plan_time_ps(profile, LongerCosts(costs, -margin_percent), plan) +
-          plan_time_ps(profile, LongerCosts(costs, margin_percent), plan)) /
-         3;
+  return mean_with_margin_ps(margin_percent, [&](int64_t percent) {
+    return plan_time_ps(profile, ScaledCosts(costs, percent), plan);
+  });
 }
 
 }  // namespace

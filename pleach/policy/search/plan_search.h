@@ -12,7 +12,7 @@ struct PlanSearchOptions {
   int64_t least_bytes = 0;  // of a collective; 0: 1/256 of the model
   int64_t effort = 0;       // collectives that annealing from a start may place, over all its plans
   bool gathers_last = false;  // no all_gather before all reductions; `known` does that, too
-  // By how much all costs may be off. Of a plan that is best on exact costs, forward may come to
+  // By how much all costs may be off, 0 to 90. With a plan that is best on exact costs, forward may
   // wait for a first all_gather that is too large, or the last reductions may be late.
   int64_t margin_percent = 0;
   uint64_t seed = 0;
