@@ -147,6 +147,37 @@ TEST(CAbiTest, AWaitThatIsInterruptedEndsOnAllRanks) {
   });
 }
 
+// Of several operations that are under way, the one that is told of is the caller's.
+TEST(CAbiTest, ABlockingOperationThatIsInterruptedEndsItsCommunicator) {
+  with_endpoints({2, "tcp"}, [](const Endpoint& endpoint, int32_t rank) {
+    const Communicator world = create(endpoint);
+    const std::string expected = "rank 0, operation 2 (all_reduce): its call was interrupted";
+    float data = 1;
+    if (rank == 1) {
+      pleach_received received;
+      EXPECT_EQ(pleach_receive(world.get(), &data, sizeof data, 0, 1, &received, nullptr),
+                PLEACH_PEER_LOST);
+      EXPECT_EQ(said(PLEACH_PEER_LOST), expected);
+      return;
+    }
+    float other = 1;
+    pleach_operation* earlier = nullptr;
+    EXPECT_EQ(
+        pleach_all_reduce(world.get(), &other, &other, 1, PLEACH_FLOAT32, PLEACH_SUM, &earlier),
+        PLEACH_OK);
+    Impatience impatience;
+    const auto start = std::chrono::steady_clock::now();
+    pleach_set_interrupt(Impatience::ask, &impatience);
+    EXPECT_EQ(pleach_all_reduce(world.get(), &data, &data, 1, PLEACH_FLOAT32, PLEACH_SUM, nullptr),
+              PLEACH_INTERRUPTED);
+    pleach_set_interrupt(nullptr, nullptr);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+    EXPECT_EQ(pleach_operation_wait(earlier, PLEACH_FOREVER), PLEACH_PEER_LOST);
+    EXPECT_EQ(said(PLEACH_PEER_LOST), expected);
+    pleach_operation_destroy(earlier);
+  });
+}
+
 TEST(CAbiTest, AnEndpointThatIsInterruptedIsNotMade) {
   for (const int32_t rank : {0, 1}) {
     pleach_endpoint_options options = {};

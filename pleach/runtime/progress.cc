@@ -6,6 +6,7 @@
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
 #include "pleach/base/interruption.h"
+#include "pleach/runtime/rendezvous/store_answers.h"
 
 namespace pleach {
 namespace {
@@ -302,7 +303,7 @@ Status Progress::wait_asking(Lock& lock, uint64_t channel, OperationState& state
     const bool is_over = is_interrupted();
     lock.lock();
     if (is_over && !state.is_done) {
-      fail(lock, channel, {ErrorCode::kIo, "it was interrupted"});
+      fail(lock, channel, interrupted(), &state);
       hand_over();
       call_back(lock);
       throw Interrupted();
@@ -570,14 +571,15 @@ void Progress::end_all(Open& open) {
 }
 
 // The channel's first error ends all that is in flight there. The lock is open while it is told.
-void Progress::fail(Lock& lock, uint64_t channel, const Error& error) {
+void Progress::fail(Lock& lock, uint64_t channel, const Error& error, const OperationState* own) {
   Open* const open = find(channel);
   if (open == nullptr || open->error) {
     return;
   }
   Culprit culprit{open->traffic->failed_operation(), open->traffic->culprit(), {}};
   for (const std::shared_ptr<OperationState>& state : open->in_flight) {
-    if (culprit.operation == 0 || state->number == culprit.operation) {
+    const bool may_be = own == nullptr ? culprit.operation == 0 : state.get() == own;
+    if (may_be || state->number == culprit.operation) {
       culprit.operation = state->number;
       culprit.what = state->what;
       break;

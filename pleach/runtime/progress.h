@@ -82,7 +82,9 @@ class OperationPool {
 };
 
 // Thread safe. Whoever waits polls, one of them at a time; a thread of its own polls only while
-// operations are in flight and nobody waits, and sleeps otherwise. A blocking call wakes no thread.
+// operations are in flight and nobody waits, and sleeps otherwise. A blocking call wakes no thread,
+// unless it may be interrupted and waits for longer than kInterruptionInterval: while it asks that,
+// the thread polls.
 class Progress final : public Sink {
  public:
   // Borrows both. The transport then asks it where segments belong.
@@ -195,7 +197,8 @@ class Progress final : public Sink {
   void end(const std::shared_ptr<OperationState>& state, const Status& result);
   void abandon(Open& open);
   void end_all(Open& open);
-  [[gnu::cold, gnu::noinline]] void fail(Lock& lock, uint64_t channel, const Error& error);
+  [[gnu::cold, gnu::noinline]] void fail(Lock& lock, uint64_t channel, const Error& error,
+                                         const OperationState* own = nullptr);
   void call_back(Lock& lock) {
     if (!callbacks_.due.empty()) {
       call_back_all(lock);
