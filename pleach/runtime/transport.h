@@ -89,8 +89,9 @@ class Transport {
   virtual void set_sink(Sink& sink) = 0;
   // Errors: kInvalidArgument: too many are open; kIo: there is no memory.
   virtual Status open(const ChannelOptions& channel) = 0;
-  // Neither writes nor reads the memory of its segments any more: those that are on their way
-  // arrive nowhere. No other channel is disturbed.
+  // Neither writes nor reads the memory of its segments any more. Of those that are on their way
+  // here none arrives; one that has begun to leave may still arrive at its peer, whole and as it
+  // was. No other channel is disturbed.
   virtual void abandon(uint64_t channel) = 0;
   // abandon(), and the places are gone.
   virtual void close(uint64_t channel) = 0;

@@ -55,7 +55,7 @@ class Membership {
   std::map<Rank, int64_t> scope_bytes_;  // by who has told them
 };
 
-// "ranks 2 and 5 live and did not come to the recovery".
+// "ranks 2, 5 did not come to the recovery".
 std::string did_not_come(const std::vector<Rank>& ranks);
 
 }  // namespace pleach

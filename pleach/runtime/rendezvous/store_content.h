@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "pleach/base/id.h"
+#include "pleach/runtime/rendezvous/store_protocol.h"
 
 namespace pleach {
 
@@ -67,8 +68,7 @@ class StoreContent {
     Rank setter = {};
   };
   static int64_t cost(const std::string& key, std::string_view value) {
-    constexpr std::size_t kEntryBytes = 128;  // what a map takes beside them, or less
-    return static_cast<int64_t>(key.size() + value.size() + kEntryBytes);
+    return static_cast<int64_t>(key.size() + value.size() + kStoreEntryBytes);
   }
   bool charge(Rank setter, int64_t bytes) {
     int64_t& sum = bytes_[setter];

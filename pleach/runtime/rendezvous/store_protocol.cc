@@ -133,8 +133,7 @@ Result<Failure> read_failure(const StoreMessage& message, int32_t rank_count) {
 }
 
 int64_t scope_failure_bytes(const StoreMessage& message) {
-  constexpr std::size_t kEntryBytes = 128;  // what a map takes beside them, or less
-  return static_cast<int64_t>(message.key.size() + message.value.size() + kEntryBytes);
+  return static_cast<int64_t>(message.key.size() + message.value.size() + kStoreEntryBytes);
 }
 
 std::string write_ranks(const std::vector<Rank>& ranks) {

@@ -49,6 +49,7 @@ struct StoreMessage {
 inline constexpr std::size_t kMaxStoreKeyBytes = 4096;
 inline constexpr std::size_t kMaxStoreValueBytes = std::size_t{16} << 20;
 inline constexpr std::size_t kMaxStoreScopeBytes = 64;  // name of a scope
+inline constexpr std::size_t kStoreEntryBytes = 128;  // what a map takes beside its texts, or less
 inline constexpr std::size_t kMaxStoreDepartureBytes = std::size_t{1} << 20;
 // The text of a failure, which a rank cuts to this before it is sent. The server cleans it, which
 // makes at most four bytes of one.

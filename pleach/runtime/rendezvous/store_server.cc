@@ -37,7 +37,7 @@ constexpr int kMostReads = 16;
 constexpr std::size_t kMostUnsent = std::size_t{32} << 20;
 // Of what it has taken, so much or half is kept at most: who takes it slowly never takes all.
 constexpr std::size_t kMostSent = std::size_t{1} << 20;
-// So much is kept of what a rank is told and does not take: it has asked for all but the last part.
+// A rank that has more unsent bytes is lost: what it has not asked for goes beyond kMostUnsent.
 constexpr std::size_t kMostUntaken = std::size_t{64} << 20;
 // Keys and epochs that a rank may wait for at once: each is a thread of it.
 constexpr int32_t kMostWaits = 256;
@@ -48,11 +48,13 @@ constexpr int32_t kTurnedAway = kNoRank - 1;
 // Those who are no ranks: how many stay, and how long.
 constexpr std::ptrdiff_t kMostVisitors = 64;
 constexpr Duration kVisitTime = std::chrono::seconds(10);
+// How long a server that stops after a failure serves those who have not heard of it.
+constexpr Duration kTimeToHear = std::chrono::seconds(1);
 
 // Why a rank was lost.
 constexpr const char* kClosed = "its connection to the store closed";
 constexpr const char* kBroken = "it broke the store's protocol";
-constexpr const char* kDeaf = "it does not take what the store tells it";
+constexpr const char* kOverflows = "it does not take what the store tells it";
 constexpr const char* kFull = "this rank keeps too much there";
 constexpr const char* kWaitsForMuch = "this rank waits for too many keys at once";
 
@@ -64,7 +66,7 @@ struct Client {
   struct Out {
     std::string bytes = {};
     std::size_t sent = 0;
-    bool is_given_up = false;  // it does not take what it is told, and will be dropped
+    bool is_overflowing = false;  // too much is unsent: the rank will be dropped
   };
   Out out = {};
   uint32_t watched = EPOLLIN;
@@ -75,7 +77,7 @@ struct Client {
   bool knows_failure = false;
 
   bool is_visitor() const { return rank < 0; }
-  bool is_clogged() const { return out.is_given_up || out.bytes.size() > kMostUnsent; }
+  bool is_clogged() const { return out.is_overflowing || out.bytes.size() > kMostUnsent; }
 };
 
 // A get whose key does not exist yet, or who waits for the next epoch.
@@ -130,14 +132,16 @@ class StoreServer::Loop {
     });
     return ok();
   }
+  // How long it goes on after it was asked to stop.
   Duration patience() const {
-    return std::min<Duration>(outside_.patience.load(), options_.deadline);
+    const Duration asked = std::min<Duration>(stop_.patience.load(), options_.deadline);
+    return membership_.failure() ? std::min<Duration>(asked, kTimeToHear) : asked;
   }
   void stop(Duration patience, const std::optional<Failure>& failure = {}) {
     if (failure) {
-      outside_.to_tell.set(*failure);
+      stop_.failure.set(*failure);
     }
-    outside_.patience = patience;  // seen by who reads the event
+    stop_.patience = patience;  // seen by who reads the event
     signal_event(doors_.stop.get());
     if (!thread_.joinable()) {
       return;
@@ -151,7 +155,7 @@ class StoreServer::Loop {
     }
     thread_.join();
   }
-  std::optional<Failure> first_failure() const { return outside_.first.get(); }
+  std::optional<Failure> first_failure() const { return doors_.first_failure.get(); }
 
  private:
   Status watch_input(int descriptor) {
@@ -183,7 +187,7 @@ class StoreServer::Loop {
   void send(Client& client, const StoreMessage& message);
   bool flush(Client& client);
   void drop(int descriptor, const std::string& why);
-  void drop_deaf();
+  void drop_overflowing();
   void fail(int64_t epoch, const Failure& failure);
   void lose(Rank rank, const std::string& why);
   Status fail_scope(Rank teller, const StoreMessage& message, const Failure& failure);
@@ -196,6 +200,7 @@ class StoreServer::Loop {
     Descriptor stop = make_event();
     Descriptor stop_now = make_event();  // whatever others have heard
     Descriptor ended = make_event();     // the thread has nothing left to do
+    SharedFailure first_failure = {};    // of the job, for other threads
   };
   bool is_here(int64_t rank) const {
     return std::ranges::any_of(clients_,
@@ -210,14 +215,13 @@ class StoreServer::Loop {
   StoreContent content_;
   std::list<Waiter> waiters_;
   Membership membership_;
-  // What other threads tell the loop, and it tells them.
-  struct Outside {
-    std::optional<TimePoint> stopped = {};  // when it was asked to
+  struct Stop {
+    std::optional<TimePoint> at = {};  // when it was asked to
+    // Set by the thread that asks.
     std::atomic<Duration> patience = Duration::max();
-    SharedFailure to_tell = {};  // when it stops
-    SharedFailure first = {};    // that it has heard of
+    SharedFailure failure = {};  // of the job, which is the reason
   };
-  Outside outside_;
+  Stop stop_;
   int32_t entered_ = 0;
 };
 
@@ -238,14 +242,14 @@ void StoreServer::Loop::run() {
       if (event.data.u64 >= Door::kFirstTag) {
         doors_.door.handle(event.data.u64);
       } else if (descriptor == doors_.stop_now.get()) {
-        outside_.stopped = clock.now() - options_.deadline;
+        stop_.at = clock.now() - options_.deadline;
         unwatch(doors_.epoll.get(), descriptor);
       } else if (descriptor != doors_.stop.get()) {
         serve(descriptor, event.events);
       } else {
         unwatch(doors_.epoll.get(), doors_.stop.get());
-        outside_.stopped = outside_.stopped.value_or(clock.now());
-        if (const std::optional<Failure> failure = outside_.to_tell.get()) {
+        stop_.at = stop_.at.value_or(clock.now());
+        if (const std::optional<Failure> failure = stop_.failure.get()) {
           fail(membership_.epoch(), *failure);
         }
       }
@@ -263,7 +267,7 @@ void StoreServer::Loop::run() {
 }
 
 bool StoreServer::Loop::is_finished(TimePoint now) const {
-  if (!outside_.stopped) {
+  if (!stop_.at) {
     return false;
   }
   if (options_.failure) {
@@ -276,17 +280,15 @@ bool StoreServer::Loop::is_finished(TimePoint now) const {
                            (failure && failure->rank.value == client.rank);
     return is_served && client.out.bytes.empty();
   });
-  const Duration limit =
-      failure ? std::min<Duration>(patience(), std::chrono::seconds(1)) : patience();
   // Who is on its way still shall hear of a failure.
   const bool all_came = !failure || entered_ >= options_.rank_count;
-  return (all_gone && all_came) || now >= *outside_.stopped + limit;
+  return (all_gone && all_came) || now >= *stop_.at + patience();
 }
 
 TimePoint StoreServer::Loop::next_deadline() const {
   TimePoint next = std::min(heartbeat_.next(), doors_.door.expiry());
-  if (outside_.stopped) {
-    next = std::min(next, *outside_.stopped + patience());
+  if (stop_.at) {
+    next = std::min(next, *stop_.at + patience());
   }
   for (const Waiter& waiter : waiters_) {
     next = std::min(next, waiter.deadline);
@@ -332,7 +334,7 @@ void StoreServer::Loop::tick(TimePoint now) {
       ++waiter;
     }
   }
-  drop_deaf();
+  drop_overflowing();
 }
 
 // Its first message says whether it may stay.
@@ -659,14 +661,14 @@ void StoreServer::Loop::give_up() {
 }
 
 void StoreServer::Loop::send(Client& client, const StoreMessage& message) {
-  if (client.out.is_given_up) {
+  if (client.out.is_overflowing) {
     return;
   }
   client.out.bytes += write_store_message(message);
   // A broken connection is found, and its rank reported, when it is read.
   static_cast<void>(flush(client));
   if (client.out.bytes.size() - client.out.sent > kMostUntaken) {
-    client.out = {.is_given_up = true};
+    client.out = {.is_overflowing = true};
   }
 }
 
@@ -711,12 +713,12 @@ void StoreServer::Loop::drop(int descriptor, const std::string& why) {
   }
 }
 
-// Each may make others deaf, which have to be told.
-void StoreServer::Loop::drop_deaf() {
-  const auto is_deaf = [](const auto& entry) { return entry.second.out.is_given_up; };
-  for (auto found = std::ranges::find_if(clients_, is_deaf); found != clients_.end();
-       found = std::ranges::find_if(clients_, is_deaf)) {
-    drop(found->first, kDeaf);
+// That others have to be told of it may make them overflow, too.
+void StoreServer::Loop::drop_overflowing() {
+  const auto overflows = [](const auto& entry) { return entry.second.out.is_overflowing; };
+  for (auto found = std::ranges::find_if(clients_, overflows); found != clients_.end();
+       found = std::ranges::find_if(clients_, overflows)) {
+    drop(found->first, kOverflows);
   }
 }
 
@@ -728,10 +730,10 @@ void StoreServer::Loop::lose(Rank rank, const std::string& why) {
 
 //   failure  its message is one line, and not long
 void StoreServer::Loop::fail(int64_t epoch, const Failure& failure) {
-  outside_.first.set(failure);
   if (!membership_.fail(epoch, failure)) {
     return;
   }
+  doors_.first_failure.set(failure);
   for (auto& [descriptor, client] : clients_) {
     if (membership_.has(Rank{client.rank})) {
       send(client, write_failure(StoreVerb::kFailure, epoch, failure));

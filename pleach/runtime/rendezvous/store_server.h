@@ -48,9 +48,10 @@ class StoreServer {
   // Ends within about the patience, at most the deadline. A caller that is interrupted waits no
   // longer.
   void stop(Duration patience);
-  // Tells the job's failure to all who have come, and to who comes within a second; ends then.
+  // Stops it for a failure of the job, which all who have come hear, and who comes within a second.
+  // Blocks until all have heard it, that second at most.
   void fail(const Failure& failure);
-  // The first of the job, if it has failed. By any thread.
+  // The first failure of the job, if any. By any thread.
   std::optional<Failure> first_failure() const;
 
  private:

@@ -56,7 +56,7 @@ constexpr Duration kLeastGoodbye = std::chrono::milliseconds(10);
 constexpr Duration kGlance = std::chrono::seconds(1);
 constexpr const char* kClosed = "its store closed the connection";
 
-// Why the connection to a store is over that has said what it may not.
+// The error of a server that violates the protocol.
 Error broken(const Error& what) {
   return prefixed("its store broke the protocol", what);
 }
@@ -489,8 +489,8 @@ Attempt say_hello(const TcpStoreOptions& options, int port, const TimeToJoin& ti
   Result<Descriptor> socket = start_connect({options.host, port});
   if (!socket) {
     attempt.problem = socket.error().message;
-    if (socket.error().code == ErrorCode::kInfeasible) {
-      attempt.final_code = ErrorCode::kInfeasible;  // who has the descriptors keeps them
+    if (!make_event().is_open() && errno == EMFILE) {  // this process keeps those that it has
+      attempt.final_code = socket.error().code;
     }
     return attempt;
   }
@@ -533,7 +533,7 @@ Result<Attempt> join_store(const TcpStoreOptions& options, int port, const Store
       return interrupted();
     }
     if (const std::optional<Failure> failure = time.failure()) {
-      return Error{ErrorCode::kIo, failure->message};
+      return Error{failure->code, failure->message};
     }
     if (time.is_over()) {
       return Error{ErrorCode::kTimeout, problem};
