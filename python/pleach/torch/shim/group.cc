@@ -141,6 +141,7 @@ std::shared_ptr<Group> Group::join(const JoinOptions& options,
       std::shared_ptr<pleach_communicator>(created, [](pleach_communicator* closed) {
         run_in_background([closed] { pleach_communicator_destroy(closed); });
       });
+  interruptible.check();
   Groups::of_process().add(group);
   return group;
 }

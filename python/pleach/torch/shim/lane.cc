@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ending.h"
+#include "signals.h"
 
 namespace pleach_torch {
 namespace {
@@ -96,8 +97,17 @@ const SideStreams& LaneMeans::streams_of(c10::Device device) {
 }
 
 bool Lane::await_started(TimePoint deadline) {
-  std::unique_lock lock(mutex_);
-  return started_.wait_until(lock, deadline, [&] { return waiting_ == 0; });
+  const auto have_started = [&](TimePoint until) {
+    std::unique_lock lock(mutex_);
+    return started_.wait_until(lock, until, [&] { return waiting_ == 0; });
+  };
+  for (TimePoint now = TimePoint::clock::now(); now < deadline; now = TimePoint::clock::now()) {
+    if (have_started(std::min(deadline, now + kBetweenSignals))) {
+      return true;
+    }
+    take_signals();
+  }
+  return have_started(deadline);
 }
 
 void Lane::add(std::shared_ptr<Job> job) {
