@@ -7,11 +7,13 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 import torch.distributed as dist
 from parallel_cases import distance
 from rank_pool import GROUPS
 from torch import nn
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.nn.utils import prune
 
 import pleach.torch.parallel as parallel
@@ -167,15 +169,20 @@ def _wrap(model: Net, _optimizer: Any) -> None:
 
 
 def _shard(model: Net, _optimizer: Any) -> None:
-    from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
-
-    assert fully_shard is not None
-    parallel.wrappers.watch_wrappers()
     FullyShardedDataParallel(model, process_group=GROUPS[2], device_id=torch.device("cpu"))
 
 
 def _update_by_another(model: Net, _optimizer: Any) -> None:
     _iterate(model, torch.optim.Adam(model.parameters()))
+
+
+def _freeze_one_of_two(model: Net, optimizer: Any) -> None:
+    """Of two parameters that are new, the one that was told of."""
+    model.extra = nn.Linear(6, 6, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match=r"parameter extra\.weight is new since"):
+        _iterate(model, optimizer)
+    model.extra.weight.requires_grad_(False)
+    _iterate(model, optimizer)
 
 
 def _see_no_hook(model: Net, optimizer: Any) -> None:
@@ -208,6 +215,7 @@ MISUSES: dict[str, Callable[[Net, Any], Any]] = {
     "another optimizer": _update_by_another,
     "converted with gradients": lambda model, _optimizer: model.half(),
     "not cleared after a conversion": _see_no_hook,
+    "one of two new ones frozen": _freeze_one_of_two,
     "two optimizers": _give_two,
     "LBFGS": _give("LBFGS"),
     "SparseAdam": _give("SparseAdam"),

@@ -89,6 +89,7 @@ MISUSES = {
     ),
     "converted with gradients": "^parameter first.weight has type torch.float16, and had",
     "not cleared after a conversion": "gradient of part.weight, .* call optimizer.zero_grad",
+    "one of two new ones frozen": "^parameter extra.bias takes gradients, and did not when",
     "two optimizers": "^parameter convolved.weight takes gradients, .* make one optimizer of all",
     "LBFGS": "several times a step; use ",
     "SparseAdam": "needs sparse gradients; use ",

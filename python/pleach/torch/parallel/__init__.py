@@ -27,7 +27,7 @@ from .groups import Groups, make_groups
 from .options import Options, Resources
 from .profiling import Profile, profile
 from .trainer import Trainer
-from .wrappers import is_in_training, watch_wrappers
+from .wrappers import is_in_training, patch_wrappers
 
 __all__ = [
     "Choice",
@@ -89,8 +89,9 @@ def data_parallel(
             an optimizer that is not torch's own then runs its step() once on this rank's shards.
         broadcast_buffers: True if the first rank's buffers become every rank's after a step.
         channel_width: Collectives on the wire at once, >= 1.
-        check: Compares the ranks' parameters at every step, and fills what has not been gathered
-            with NaN. With `lazy`, use of a tensor that is not final is an error.
+        check: Compares the ranks' parameters and the optimizer's settings at every step, which then
+            raises ValueError where they differ, and fills what has not been gathered with NaN. With
+            `lazy`, use of a tensor that is not final is an error.
         profile: Of the model, for policies that plan with times; None: those of the first
             iterations, from which on there is a new plan. The first rank's counts.
         costs: Of the group's collectives, for the same; None: measured now where the policy asks.
@@ -133,7 +134,7 @@ def data_parallel(
         raise
     adopt_optimizer(optimizer, trainer)
     adopt_model(model, trainer)
-    watch_wrappers()
+    patch_wrappers()
     _TRAINERS.add(trainer)
     _leave_in_order(trainer)
     return model, optimizer

@@ -179,6 +179,7 @@ class Arrangement:
 
         Raises:
             RuntimeError: One takes gradients now, is new, or is in another group.
+            ValueError: One is new and in a module that cannot be trained so.
         """
         if [[id(one) for one in group["params"]] for group in self._optimizer.param_groups] != (
             self._groups_at_creation
@@ -187,8 +188,9 @@ class Arrangement:
                 "optimizer.param_groups has other parameters, or another order, than when "
                 "data_parallel was called: close() it, and begin anew with another optimizer"
             )
-        for parameter, name in self._membership.new().items():
-            self._frozen[parameter] = name
+        new = self._membership.new()
+        self._frozen.update(new)  # all of them, whichever is told of
+        for parameter, name in new.items():
             if parameter.requires_grad:
                 check_modules(self._model)  # it may be a wrapper's
                 raise RuntimeError(
@@ -198,8 +200,9 @@ class Arrangement:
         for parameter, name in self._frozen.items():
             if parameter.requires_grad:
                 raise RuntimeError(
-                    f"parameter {name} takes gradients, and did not when data_parallel was called: "
-                    "let it take them then, and freeze it afterwards, or close() and begin anew"
+                    f"parameter {name} takes gradients, and did not when data_parallel was called, "
+                    "or was not there: let it take them then, and freeze it afterwards, or close() "
+                    "and begin anew"
                 )
 
     def shards(self) -> list[list[torch.Tensor]]:

@@ -78,7 +78,9 @@ class Exchange:
         gathered = own.new_empty(self.size * own.numel())
         options = c10d.AllgatherOptions()
         options.asyncOp = True
-        self._watched.start(lambda: self.group._allgather_base(gathered, own, options)).wait()
+        self._watched.start_explained(
+            lambda: self.group._allgather_base(gathered, own, options)
+        ).wait()
         return gathered.view(self.size, own.numel())
 
     def send_first(self, tensor: torch.Tensor) -> Awaited:
@@ -86,7 +88,7 @@ class Exchange:
         options = c10d.BroadcastOptions()
         options.rootRank = 0
         options.asyncOp = True
-        return self._watched.start(lambda: self.group.broadcast([tensor], options))
+        return self._watched.start_explained(lambda: self.group.broadcast([tensor], options))
 
     def call_roll(self, what: str) -> None:
         """Returns when all ranks have come to this call, which has a name.
@@ -109,7 +111,7 @@ class Exchange:
         options = c10d.AllreduceOptions()
         options.reduceOp = dist.ReduceOp.MAX  # type: ignore[assignment]
         options.asyncOp = True
-        work = self._watched.start(lambda: self.group.allreduce([flags], options))
+        work = self._watched.start_explained(lambda: self.group.allreduce([flags], options))
         agreed: concurrent.futures.Future[Agreement] = concurrent.futures.Future()
 
         def tell(done: Any) -> None:
@@ -143,7 +145,7 @@ class Exchange:
         options = c10d.AllreduceOptions()
         options.reduceOp = dist.ReduceOp.MAX if is_maximum else dist.ReduceOp.SUM  # type: ignore
         options.asyncOp = True
-        self._watched.start(lambda: self.group.allreduce([joined], options)).wait()
+        self._watched.start_explained(lambda: self.group.allreduce([joined], options)).wait()
         return joined.to(own.device)
 
     def gather_objects(self, own: object) -> list[Any]:

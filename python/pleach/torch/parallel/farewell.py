@@ -44,19 +44,25 @@ def end_all(trainings: Iterable[Training], why: str) -> None:
         else:
             groups.health.announce()
     for one, groups in found:
-        was_told = groups.health.is_broken
+        has_failed = groups.health.is_broken  # and somebody has been told
         try:
             one.close()
         except Exception as error:  # it has failed, or others do not come any more
             groups.health.break_off()
-            if not was_told:
+            if not has_failed:
                 watching.write(
-                    f"pleach: rank {groups.health.rank} ends, and its last step() is not complete, "
-                    f"as all ranks must make the same steps: {error}"
+                    f"pleach: rank {groups.health.rank} ends, and its last step() is not complete"
+                    f"{_why_incomplete(error)}: {error}"
                 )
         with contextlib.suppress(Exception):
             groups.destroy(why)
     destroy_forgotten()
+
+
+def _why_incomplete(error: BaseException) -> str:
+    """What is known beside an error: others who do not come have made fewer steps."""
+    is_late = isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)
+    return ", as all ranks must make the same steps" if is_late else ""
 
 
 def reason_of_end() -> str:

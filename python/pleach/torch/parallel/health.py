@@ -267,7 +267,7 @@ class Health:
     def explained(self, error: BaseException) -> RuntimeError:
         """A failure of this rank with the ranks that are behind it; tells the others of it."""
         found = self.cause(error)
-        call = call_of()
+        call = _present_call()
         return RuntimeError(f"{call}: {error}; {found}" if found else f"{call}: {error}")
 
     def cause(self, error: BaseException) -> str:
@@ -280,15 +280,16 @@ class Health:
 
     def disagreement(self) -> str:
         """Ranks have come to different calls: each rank's, in words; tells the others of it."""
-        call = call_of()
-        call = main_call() if call == NO_CALL else call
+        call = _present_call()
         self._report(f"it called {call}, and others another collective", call)
         self._await(lambda state: state.status in (FAILED, LEFT))
-        calls = {self.rank: str(call)} | {
-            rank: str(Call(state.call, state.place)) for rank, state in self.states.items()
-        }
-        told = [f"rank {rank} called {calls[rank]}" for rank in sorted(calls)]
-        return f"all ranks must make the same collective calls: {_listed(told)}"
+        told = {self.rank: f"rank {self.rank} called {call}"}
+        for rank, state in self.states.items():
+            has_told = state.status in (FAILED, LEFT) and state.call
+            its = f"rank {rank} called {Call(state.call, state.place)}"
+            told[rank] = its if has_told else self._where(rank)
+        listed = _listed([told[rank] for rank in sorted(told)])
+        return f"all ranks must make the same collective calls: {listed}"
 
     def _await(self, is_enough: Callable[[State], bool]) -> None:
         """Waits for states of the other ranks, PATIENCE_S at most."""
@@ -493,6 +494,12 @@ class _Board:
     def close(self) -> None:
         """Lets the connection go."""
         self._store = None
+
+
+def _present_call() -> Call:
+    """The call that this thread is in, or the main one, if this one is the library's."""
+    call = call_of()
+    return main_call() if call == NO_CALL else call
 
 
 def _listed(texts: list[str]) -> str:

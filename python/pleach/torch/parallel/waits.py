@@ -64,11 +64,19 @@ class WatchedGroup:
         """Starts a collective, which gives its work.
 
         Raises:
-            RuntimeError: The group has failed; names the rank behind it.
+            RuntimeError: The group has failed.
         """
         self.started += 1
+        return Awaited(call(), self)
+
+    def start_explained(self, call: Callable[[], Any]) -> Awaited:
+        """The same, for a caller that waits: it may take a second to learn what has failed.
+
+        Raises:
+            RuntimeError: The group has failed; names the rank behind it.
+        """
         try:
-            return Awaited(call(), self)
+            return self.start(call)
         except RuntimeError as error:
             if self.health is None:
                 raise

@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 
-def watch_wrappers() -> None:
-    """Lets classes that average gradients look at what they are given, from now on.
+def patch_wrappers() -> None:
+    """Lets DDP, and FSDP where it has been imported, refuse a model that is in a training.
 
-    Their hooks would copy gradients that are scattered, and fail far from the call that is wrong.
+    From now on, in this process. Their hooks would copy gradients that are scattered, and fail far
+    from the call that is wrong.
     """
     sharded = sys.modules.get("torch.distributed.fsdp")
     kinds: list[Any] = [torch.nn.parallel.DistributedDataParallel]
