@@ -127,6 +127,15 @@ Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {
       fmt::format("{} larger than {} bytes", is_device ? "it is a device, and" : "it is", limit));
 }
 
+Result<std::string> read_text_file(const std::string& path, int64_t limit_bytes) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  PLEACH_ASSIGN(text, read_file(path, limit_bytes));
+  if (text.starts_with(kByteOrderMark)) {
+    text.erase(0, kByteOrderMark.size());
+  }
+  return std::move(text);
+}
+
 FileSet::~FileSet() {
   for (const Pending& file : pending_) {
     if (!file.temporary.empty()) {

@@ -15,6 +15,8 @@ namespace pleach {
 // The whole file, or kIo naming the path and the cause. At most `limit_bytes`; of a character
 // device 64 MiB.
 Result<std::string> read_file(const std::string& path, int64_t limit_bytes = int64_t{4} << 30);
+// The same of a text, without the byte-order mark of UTF-8 that editors put before it.
+Result<std::string> read_text_file(const std::string& path, int64_t limit_bytes = int64_t{4} << 30);
 
 // Files that belong together: each is written beside its place when it is added, and all are put
 // there by commit(). Without it nothing has happened. What is replaced keeps its mode; a link to a

@@ -47,6 +47,16 @@ TEST_F(Files, WrittenIsRead) {
   EXPECT_EQ(entry_count(), 1U);
 }
 
+TEST_F(Files, TextsAreReadWithoutAByteOrderMark) {
+  for (const std::string text : {"", "text", "\xef\xbb", "text\xef\xbb\xbf"}) {
+    for (const std::string mark : {"", "\xef\xbb\xbf"}) {
+      ASSERT_TRUE(write_file(path("text"), mark + text));
+      EXPECT_EQ(read_file(path("text")).value(), mark + text);
+      EXPECT_EQ(read_text_file(path("text")).value(), text);
+    }
+  }
+}
+
 TEST_F(Files, ReadingStopsAtTheLimit) {
   ASSERT_TRUE(write_file(path("file"), "12345"));
   EXPECT_TRUE(read_file(path("file"), 5));

@@ -22,7 +22,7 @@ std::string known_formats() {
 }  // namespace
 
 Result<Schedule> read_schedule(const std::string& path) {
-  PLEACH_ASSIGN(content, read_file(path));
+  PLEACH_ASSIGN(content, read_text_file(path));
   for (const ScheduleFormat* format : schedule_formats()) {
     if (format->recognises(content)) {
       return format->read(content, path);

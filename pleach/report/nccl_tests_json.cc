@@ -151,7 +151,7 @@ Result<CollectiveKind> read_program(const ResultText& source, const Parsed& name
 
 Result<NcclTestsFile> read_nccl_tests(const std::string& path,
                                       std::span<const CollectiveKind> wanted) {
-  PLEACH_ASSIGN(text, read_file(path, 1 << 28));
+  PLEACH_ASSIGN(text, read_text_file(path, 1 << 28));
   PLEACH_ASSIGN(json, parse_json(text, path));
   if (!json.is_object() || !json.contains("results") || !json["results"].is_array() ||
       json["results"].empty() || !json["results"][0].is_object()) {

@@ -286,7 +286,7 @@ Result<Topology> apply_changes(Topology topology, const Options& options) {
 Result<Topology> read_topology_file(const Spec& spec, const std::string& path) {
   const std::vector<OptionDescriptor> descriptors = file_options();
   PLEACH_ASSIGN(options, Options::create(descriptors, spec.options, one_line(path)));
-  PLEACH_ASSIGN(text, read_file(path, kTopologyFileLimitBytes));
+  PLEACH_ASSIGN(text, read_text_file(path, kTopologyFileLimitBytes));
   PLEACH_ASSIGN(topology, parse_topology_toml(text, path));
   const std::string changes = options.canonical();
   if (changes.empty()) {

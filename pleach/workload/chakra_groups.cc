@@ -39,7 +39,7 @@ std::optional<std::vector<int32_t>> ranks_of(const json& list) {
 }  // namespace
 
 Result<ChakraGroups> read_chakra_groups(const std::string& path, int32_t rank_count) {
-  PLEACH_ASSIGN(text, read_file(path));
+  PLEACH_ASSIGN(text, read_text_file(path));
   PLEACH_ASSIGN(root, parse_json(text, path));
   using Pointer = json::json_pointer;
   const auto error = [&](const Pointer& pointer, const std::string& what) {

@@ -103,7 +103,7 @@ bool names_file(const std::string& text) {
 }
 
 Result<std::vector<int32_t>> read_places(const std::string& path, int32_t rank_count) {
-  PLEACH_ASSIGN(text, read_file(path));
+  PLEACH_ASSIGN(text, read_text_file(path));
   PLEACH_ASSIGN(root, parse_json(text, path));
   const auto error = [&](const nlohmann::json::json_pointer& pointer, const std::string& what) {
     return invalid(json_place(text, path, pointer), what);

@@ -62,7 +62,7 @@ Result<Workload> load_workload(std::string_view spec, const Accelerator& acceler
     PLEACH_ASSIGN(parsed, parse_spec("file" + std::string(rest)));
     PLEACH_ASSIGN(options, options_of(parsed, "workload " + one_line(path),
                                       std::span(&kElementBytesOption, 1)));
-    PLEACH_ASSIGN(text, read_file(path, kFileLimitBytes));
+    PLEACH_ASSIGN(text, read_text_file(path, kFileLimitBytes));
     PLEACH_ASSIGN(file, parse_workload_json(text, one_line(path)));
     workload.model = std::move(file.model);
     PLEACH_TRY(adapt(workload.model, options));

@@ -32,7 +32,7 @@ std::vector<Counter> flit_counters(const RouterCounts& counts, int64_t link_flit
 }
 
 Result<EventEnergies> read_event_energies(const std::string& path) {
-  PLEACH_ASSIGN(text, read_file(path, int64_t{1} << 20));
+  PLEACH_ASSIGN(text, read_text_file(path, int64_t{1} << 20));
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) {
     return invalid(fmt::format("{}:{}: {}", path, parsed.error().source().begin.line,

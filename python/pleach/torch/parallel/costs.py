@@ -66,7 +66,7 @@ class Costs:
         Raises:
             ValueError: Another format or version, or something is missing.
         """
-        given = json.loads(pathlib.Path(path).read_text())
+        given = json.loads(pathlib.Path(path).read_text(encoding="utf-8-sig"))
         found = given.get("format"), given.get("version")
         if found != ("pleach-costs", 1):
             raise ValueError(
