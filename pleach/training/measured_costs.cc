@@ -245,7 +245,7 @@ Result<MeasuredCosts> MeasuredCosts::parse(std::string_view text, std::string_vi
 }
 
 Result<MeasuredCosts> MeasuredCosts::read(const std::string& path) {
-  PLEACH_ASSIGN(text, read_file(path, kLongestFile));
+  PLEACH_ASSIGN(text, read_text_file(path, kLongestFile));
   return parse(text, path);
 }
 

@@ -4,8 +4,14 @@
 #include <limits>
 
 #include "pleach/base/index.h"
+#include "pleach/policy/buckets.h"
 
 namespace pleach {
+
+Timekeeper::Timekeeper(const TrainingProfile& profile)
+    : layers_(ParameterSpace(profile), fuse_by_threshold(ParameterSpace(profile), 0)),
+      needed_ps_(profile.layers.size()),
+      ready_ps_(profile.layers.size()) {}
 
 void Timekeeper::observe(const PolicyEvent& event) {
   const auto layer = at(event.index);
@@ -13,15 +19,15 @@ void Timekeeper::observe(const PolicyEvent& event) {
     needed_ps_[layer].push_back(event.time_ps);
   } else if (event.kind == EventKind::kGradientReady) {
     ready_ps_[layer].push_back(event.time_ps);
-    ready_.push_back(event.index);
+    for (const std::size_t index : layers_.gradient_ready(event.index)) {
+      ready_.push_back(layers_.range(index));
+    }
   }
 }
 
 void Timekeeper::decide(int64_t /*now_ps*/, PolicyActions& actions) {
-  for (const int32_t layer : ready_) {
-    if (space_.layer(layer).size() > 0) {
-      actions.start.push_back({CollectiveKind::kAllReduce, space_.layer(layer)});
-    }
+  for (const ByteRange& range : ready_) {
+    actions.start.push_back({CollectiveKind::kAllReduce, range});
   }
   ready_.clear();
 }

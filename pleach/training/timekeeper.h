@@ -2,18 +2,19 @@
 // gradients travel in no time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "pleach/policy/policy.h"
+#include "pleach/policy/ready_ranges.h"
 
 namespace pleach {
 
-// Reduces every layer by itself, and notes when it could.
+// Reduces every layer by itself, but those that share an atom together, and notes when it could.
 class Timekeeper : public Policy {
  public:
-  explicit Timekeeper(const TrainingProfile& profile)
-      : space_(profile), needed_ps_(profile.layers.size()), ready_ps_(profile.layers.size()) {}
+  explicit Timekeeper(const TrainingProfile& profile);
   void observe(const PolicyEvent& event) override;
   void decide(int64_t now_ps, PolicyActions& actions) override;
 
@@ -25,8 +26,8 @@ class Timekeeper : public Policy {
   TrainingProfile told(const TrainingProfile& profile) const;
 
  private:
-  ParameterSpace space_;
-  std::vector<int32_t> ready_;                   // layers whose gradients have come, not started
+  ReadyRanges layers_;
+  std::vector<ByteRange> ready_;                 // whose gradients have come, not started
   std::vector<std::vector<int64_t>> needed_ps_;  // by layer, iteration
   std::vector<std::vector<int64_t>> ready_ps_;
 };
