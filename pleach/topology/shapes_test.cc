@@ -212,7 +212,8 @@ TEST(Shapes, DragonfliesHaveTheirClosedForms) {
   };
   // With groups that halve evenly, (groups/2)² cables cross between them, or those of
   // half the ranks where these are fewer.
-  expect_forms({form(2, 3, 1, 5, 4), form(1, 1, 3, 3, 2), form(4, 3, 3, 5, 25)});
+  expect_forms(
+      {form(2, 3, 1, 5, 4), form(1, 1, 3, 3, 2), form(4, 3, 3, 5, 25), form(1, 1, 1, 3, 1)});
   // A router has P ranks, the others of its group, and H cables to other groups.
   const Topology topology = *parse_topology("dragonfly:2x4x2");
   for (int32_t node = 72; node < count_of(topology.nodes()); ++node) {

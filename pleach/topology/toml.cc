@@ -417,7 +417,6 @@ class Reader {
     if (!shape) {
       return root_.error(where, shape.error().message);
     }
-    name_ = shape->name();
     framing_ = shape->framing();
     routing_ = shape->routing();
     grid_.dimensions.assign(shape->grid().begin(), shape->grid().end());

@@ -102,8 +102,8 @@ Result<int32_t> parse_rank_count(const std::string& shape, const std::string& ar
   return static_cast<int32_t>(count);
 }
 
-Result<std::vector<int32_t>> parse_dimensions(const std::string& shape,
-                                              const std::string& argument) {
+Result<std::vector<int32_t>> parse_dimensions(const std::string& shape, const std::string& argument,
+                                              int64_t least_product) {
   const auto error = [&](const std::string& what) {
     return invalid(fmt::format("{}: {} {}", shape, pleach::quoted(argument), what));
   };
@@ -121,15 +121,15 @@ Result<std::vector<int32_t>> parse_dimensions(const std::string& shape,
     }
     sizes.push_back(static_cast<int32_t>(size));
   }
-  if (rank_count < 2) {
-    return error("has fewer than 2 ranks");
+  if (rank_count < least_product) {
+    return error(fmt::format("has fewer than {} ranks", least_product));
   }
   return sizes;
 }
 
 Result<std::vector<int32_t>> parse_sizes(const std::string& shape, const std::string& argument,
-                                         const std::string& form) {
-  PLEACH_ASSIGN(sizes, parse_dimensions(shape, argument));
+                                         const std::string& form, int64_t least_product) {
+  PLEACH_ASSIGN(sizes, parse_dimensions(shape, argument, least_product));
   if (sizes.size() != split(form, 'x').size()) {
     return invalid(
         fmt::format("{}: {} is not of the form {}", shape, pleach::quoted(argument), form));

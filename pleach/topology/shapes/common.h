@@ -57,14 +57,13 @@ OptionDescriptor flag_option(const std::string& name, const std::string& summary
 // The number of ranks, in [2, limit]; the error starts with the shape's name.
 Result<int32_t> parse_rank_count(const std::string& shape, const std::string& argument,
                                  int32_t limit = kShapeRankLimit);
-// "4x4x2": sizes ≥ 1 with a product in [2, kShapeRankLimit].
-Result<std::vector<int32_t>> parse_dimensions(const std::string& shape,
-                                              const std::string& argument);
+// "4x4x2": sizes ≥ 1 with a product in [least_product, kShapeRankLimit].
+Result<std::vector<int32_t>> parse_dimensions(const std::string& shape, const std::string& argument,
+                                              int64_t least_product = 2);
 
-// "2x4" → that many sizes ≥ 1 with at most kShapeRankLimit ranks in all; `form` is how the argument
-// reads: "LxH".
+// The same of as many sizes as `form` says, which is how the argument reads: "LxH".
 Result<std::vector<int32_t>> parse_sizes(const std::string& shape, const std::string& argument,
-                                         const std::string& form);
+                                         const std::string& form, int64_t least_product = 2);
 
 // `count` parallel cables of a class.
 Status add_cables(TopologyBuilder& builder, const Link& link, int32_t count,

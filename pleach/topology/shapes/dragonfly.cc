@@ -22,7 +22,7 @@ struct Dragonfly {
 };
 
 Result<Dragonfly> parse_dragonfly(const std::string& argument) {
-  PLEACH_ASSIGN(sizes, parse_sizes("dragonfly", argument, "PxAxH"));
+  PLEACH_ASSIGN(sizes, parse_sizes("dragonfly", argument, "PxAxH", 1));  // of two groups
   const Dragonfly shape = {sizes[0], sizes[1], sizes[2]};
   const int64_t groups = int64_t{sizes[1]} * sizes[2] + 1;
   const int64_t ranks = groups * sizes[1] * sizes[0];
