@@ -149,6 +149,10 @@ Status add_csv(const CommandLine& line,
                const std::vector<std::pair<std::string, std::string>>& files, FileSet& set) {
   const std::string& folder = line.text("--csv");
   std::error_code error;
+  if (folder.ends_with(".csv") && !std::filesystem::is_directory(folder, error)) {
+    return invalid("--csv", fmt::format("{} is a file's name: give the folder that {} goes into",
+                                        pleach::quoted(folder), files.front().first));
+  }
   std::filesystem::create_directories(folder, error);
   if (error) {
     return Error{ErrorCode::kIo,
