@@ -446,7 +446,7 @@ TEST(TcpStoreTest, RankThatNeverTakesAllCostsLittle) {
   const Served served;
   on_every_rank(2, [&](Rank rank) {
     if (rank.value == 0) {
-      const auto store = make_tcp_store(served.options(rank, 2));
+      const auto store = make_tcp_store(served.options(rank, 2, seconds(60)));
       ASSERT_TRUE(store.has_value());
       EXPECT_TRUE((*store)->get("end", seconds(60)).has_value());
       return;
