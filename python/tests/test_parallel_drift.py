@@ -109,6 +109,6 @@ def test_plans_by_measured_costs_have_pieces_worth_starting_and_a_margin() -> No
             assert given == policy
             assert piece[0] <= int(size) <= piece[1], made
     assert for_measured("work_conserving,piece=1", 1.0, 9, costs_of_two).endswith(
-        "piece=1,margin=10"
+        f"piece=1,margin={MARGIN_PERCENT}"
     )
     assert "piece=" in for_measured("work_conserving,margin=0", 1.0, 9, costs_of_two)
