@@ -147,7 +147,7 @@ TEST(CAbiTest, AWaitThatIsInterruptedEndsOnAllRanks) {
   });
 }
 
-// Of several operations that are under way, the one that is told of is the caller's.
+// The failure names the caller's operation, also where an earlier one is under way.
 TEST(CAbiTest, ABlockingOperationThatIsInterruptedEndsItsCommunicator) {
   with_endpoints({2, "tcp"}, [](const Endpoint& endpoint, int32_t rank) {
     const Communicator world = create(endpoint);

@@ -82,9 +82,9 @@ class OperationPool {
 };
 
 // Thread safe. Whoever waits polls, one of them at a time; a thread of its own polls only while
-// operations are in flight and nobody waits, and sleeps otherwise. A blocking call wakes no thread,
-// unless it may be interrupted and waits for longer than kInterruptionInterval: while it asks that,
-// the thread polls.
+// operations are in flight and no call waits, and sleeps otherwise. A blocking call wakes no
+// thread, unless it may be interrupted and waits for longer than kInterruptionInterval: while it
+// asks that, the thread polls.
 class Progress final : public Sink {
  public:
   // Borrows both. The transport then asks it where segments belong.

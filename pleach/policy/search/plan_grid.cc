@@ -8,7 +8,7 @@ namespace pleach {
 
 namespace {
 
-// With costs that are longer by so many percent.
+// Scores them with costs that are longer by so many percent.
 PlanScore score_with(const PlanGrid& grid, std::span<const PlanPiece> pieces, int64_t percent) {
   PlanScore score{grid.compute_ps(), count_of(pieces) - 1};
   int64_t now_ps = 0;

@@ -69,12 +69,13 @@ int64_t mean_with_margin_ps(int64_t margin_percent, const Time& time_ps) {
 }
 
 struct PlanScore {
-  // Of the iteration: what plan_time_ps finds; where the grid has a margin, the mean of that on its
-  // costs, on lower and on higher ones.
+  // The iteration's time as plan_time_ps finds it; where the grid has a margin, the mean of that on
+  // its costs, on lower and on higher ones.
   int64_t time_ps = 0;
   int32_t critical = 0;  // the piece that forward waits for; the last one where it never waits
 };
-// Of a legal plan, which may be empty.   cost  O(pieces); three times as much with a margin
+// Scores a legal plan, which may be empty.
+//   cost  O(pieces); three times as much with a margin
 PlanScore score_pieces(const PlanGrid& grid, std::span<const PlanPiece> pieces);
 
 }  // namespace pleach

@@ -134,7 +134,7 @@ class ScaledCosts final : public CostModel {
   const int64_t percent_more_;
 };
 
-// What score_pieces finds, of a plan that need not be on a grid.
+// Scores a plan as score_pieces does; it need not be on a grid.
 int64_t mean_time_ps(const TrainingProfile& profile, const CostModel& costs, const Plan& plan,
                      int64_t margin_percent) {
   return mean_with_margin_ps(margin_percent, [&](int64_t percent) {

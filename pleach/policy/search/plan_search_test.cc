@@ -187,8 +187,8 @@ TEST(SearchPlan, GathersAfterTheStepWhereThatIsAsked) {
   EXPECT_GT(mixed, 5);
 }
 
-// Where forward cannot hide all all_gathers, a plan that is best on exact costs gathers as much at
-// first as forward may just wait for: where they take less time, it waits in vain.
+// A plan that is best on exact costs gathers as much at first as forward may just wait for, if
+// forward cannot hide all all_gathers. It waits in vain where they take less time.
 TEST(SearchPlan, WithAMarginLosesLittleWhereCostsAreOff) {
   const TrainingProfile profile{
       .layers = std::vector<PolicyLayer>(12, {.tensor_bytes = std::vector<int64_t>(6, 68'000),
@@ -222,7 +222,7 @@ TEST(SearchPlan, WithAMarginLosesLittleWhereCostsAreOff) {
   }
 }
 
-// Of all plans the known ones too are judged by the mean.
+// The mean decides about known plans, too.
 TEST(SearchPlan, WithAMarginIsNeverWorseThanKnownPlansOnTheMean) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);

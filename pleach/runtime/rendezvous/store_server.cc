@@ -713,7 +713,7 @@ void StoreServer::Loop::drop(int descriptor, const std::string& why) {
   }
 }
 
-// That others have to be told of it may make them overflow, too.
+// Drops one after another: other ranks are told of each, which may make them overflow, too.
 void StoreServer::Loop::drop_overflowing() {
   const auto overflows = [](const auto& entry) { return entry.second.out.is_overflowing; };
   for (auto found = std::ranges::find_if(clients_, overflows); found != clients_.end();

@@ -44,7 +44,7 @@ def end_all(trainings: Iterable[Training], why: str) -> None:
         else:
             groups.health.announce()
     for one, groups in found:
-        has_failed = groups.health.is_broken  # and somebody has been told
+        has_failed = groups.health.is_broken  # which has been reported
         try:
             one.close()
         except Exception as error:  # it has failed, or others do not come any more

@@ -79,7 +79,7 @@ def destroy_forgotten() -> None:
     with contextlib.suppress(IndexError):  # another thread has taken the last one
         while _forgotten:
             groups = _forgotten.pop()
-            with contextlib.suppress(Exception):  # nobody uses them any more
+            with contextlib.suppress(Exception):  # no training uses them any more
                 groups.destroy()
 
 

@@ -12,7 +12,7 @@ namespace {
 
 void (*handlers)() = nullptr;
 
-// Whether this is the process's main thread, without two calls of the system each time.
+// True in the process's main thread. It is kept, as finding out takes two system calls.
 thread_local bool is_main = gettid() == getpid();
 
 bool is_main_thread() {
