@@ -370,19 +370,10 @@ Error Simulator::stopped() const {
                     "nothing on the wire",
                     trace.names[at(index_.node(*gate).name)], gate->worker));
   }
-  for (int32_t worker = 0; worker < count_of(trace.workers); ++worker) {
-    for (int32_t node = 0; node < count_of(trace.workers[at(worker)].nodes); ++node) {
-      const WorkerNode one = {worker, node};
-      const TraceNodeKind kind = index_.node(one).kind;
-      if ((kind == TraceNodeKind::kCollective && progress_.is_ready(one)) || messages_.waits(one)) {
-        return invalid(fmt::format("the trace stops: rank {} waits in {} '{}'",
-                                   trace.workers[at(worker)].ranks.front(),
-                                   kind == TraceNodeKind::kReceive ? "receive" : "collective",
-                                   trace.names[at(index_.node(one).name)]));
-      }
-    }
-  }
-  return invalid("the trace stops: no node can run");
+  std::vector<TraceWait> waits = collectives_.waits();
+  const std::vector<TraceWait> receives = messages_.waits();
+  waits.insert(waits.end(), receives.begin(), receives.end());
+  return trace_stop(trace, waits);
 }
 
 }  // namespace

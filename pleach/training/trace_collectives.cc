@@ -45,4 +45,22 @@ std::vector<WorkerNode> TraceCollectives::finish(int32_t channel) {
   return std::exchange(channels_[at(channel)].running, {});
 }
 
+std::vector<TraceWait> TraceCollectives::waits() const {
+  std::vector<TraceWait> waits;
+  for (std::size_t number = 0; number < channels_.size(); ++number) {
+    const std::vector<int32_t>& workers = index_.channels()[number].workers;
+    const auto& issued = channels_[number].issued;
+    const auto missing = std::ranges::find_if(issued, [](const auto& one) { return one.empty(); });
+    if (missing == issued.end()) {
+      continue;
+    }
+    for (std::size_t i = 0; i < issued.size(); ++i) {
+      if (!issued[i].empty()) {
+        waits.push_back({{workers[i], issued[i].front()}, workers[at(missing - issued.begin())]});
+      }
+    }
+  }
+  return waits;
+}
+
 }  // namespace pleach

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "pleach/training/trace_index.h"
+#include "pleach/training/trace_stop.h"
 
 namespace pleach {
 
@@ -30,6 +31,8 @@ class TraceCollectives {
   }
   // They end.
   std::vector<WorkerNode> finish(int32_t channel);
+  // Those that a worker has come to and another one has not, each for the first such one.
+  std::vector<TraceWait> waits() const;
 
  private:
   struct Channel {

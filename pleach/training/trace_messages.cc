@@ -1,7 +1,5 @@
 #include "pleach/training/trace_messages.h"
 
-#include <algorithm>
-
 namespace pleach {
 
 std::optional<WorkerNode> TraceMessages::arrive(const TraceMessage& message) {
@@ -23,10 +21,12 @@ bool TraceMessages::receive(const TraceMessage& message, int32_t node) {
   return false;
 }
 
-bool TraceMessages::waits(WorkerNode receive) const {
-  return std::ranges::any_of(waiting_, [&](const auto& one) {
-    return WorkerNode{one.first.target, one.second} == receive;
-  });
+std::vector<TraceWait> TraceMessages::waits() const {
+  std::vector<TraceWait> waits;
+  for (const auto& [message, node] : waiting_) {
+    waits.push_back({{message.target, node}, message.source});
+  }
+  return waits;
 }
 
 }  // namespace pleach

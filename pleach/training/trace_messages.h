@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "pleach/training/trace_index.h"
+#include "pleach/training/trace_stop.h"
 
 namespace pleach {
 
@@ -36,7 +37,8 @@ class TraceMessages {
   // the receive waits.
   bool receive(const TraceMessage& message, int32_t node);
 
-  bool waits(WorkerNode receive) const;
+  // The receives that wait, each for its source.
+  std::vector<TraceWait> waits() const;
 
  private:
   std::vector<WorkerNode> sends_;

@@ -26,13 +26,14 @@ TEST(TraceMessages, MeetTheirReceivesAndNoOthers) {
     TraceMessages late;  // the receive
     EXPECT_EQ(late.arrive(message), std::nullopt);
     EXPECT_EQ(late.receive(one.received, 5), one.meets);
-    EXPECT_EQ(late.waits({one.received.target, 5}), !one.meets);
+    const std::vector<TraceWait> wait = {{{one.received.target, 5}, one.received.source}};
+    EXPECT_EQ(late.waits(), one.meets ? std::vector<TraceWait>() : wait);
     TraceMessages early;
     EXPECT_FALSE(early.receive(one.received, 5));
-    EXPECT_TRUE(early.waits({one.received.target, 5}));
+    EXPECT_EQ(early.waits(), wait);
     const auto met = early.arrive(message);
     EXPECT_EQ(met.has_value(), one.meets);
-    EXPECT_EQ(early.waits({one.received.target, 5}), !one.meets);
+    EXPECT_EQ(early.waits(), one.meets ? std::vector<TraceWait>() : wait);
     if (met.has_value()) {
       EXPECT_EQ(*met, (WorkerNode{1, 5}));
     }

@@ -48,10 +48,6 @@ class TraceProgress {
   int32_t iteration(int32_t worker) const { return workers_[at(worker)].iteration; }
   // The worker's node that a ready one waited for last; −1: it waited for none.
   int32_t woken_by(WorkerNode one) const { return workers_[at(one.worker)].woken_by[at(one.node)]; }
-  // Whether all that the node waits for in this iteration has finished.
-  bool is_ready(WorkerNode one) const {
-    return workers_[at(one.worker)].missing[at(one.node)] == 0;
-  }
 
  private:
   struct Worker {

@@ -48,18 +48,15 @@ TEST(TraceProgress, ReleasesWhatWaitedForTheLastNode) {
   EXPECT_EQ(begin(progress, 0), (Nodes{0, 1}));
   EXPECT_EQ(progress.woken_by({0, 1}), -1);
   EXPECT_TRUE(progress.complete({0, 1}).ready.empty());
-  EXPECT_FALSE(progress.is_ready({0, 2}));
   const auto follows = progress.complete({0, 0});
   EXPECT_EQ(Nodes(follows.ready.begin(), follows.ready.end()), Nodes{2});
   EXPECT_FALSE(follows.ends_iteration);
-  EXPECT_TRUE(progress.is_ready({0, 2}));
   EXPECT_EQ(progress.woken_by({0, 2}), 0);
   EXPECT_EQ(progress.iteration(0), 0);
   EXPECT_TRUE(run(progress, 0, {2, 3}));
   EXPECT_EQ(progress.iteration(0), 1);
   EXPECT_EQ(progress.take_beginning(), Nodes{0});
   EXPECT_EQ(begin(progress, 0), (Nodes{0, 1}));  // all waits anew
-  EXPECT_FALSE(progress.is_ready({0, 2}));
 }
 
 TEST(TraceProgress, HandsOutWhatHasFinishedOnce) {

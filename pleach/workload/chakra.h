@@ -18,10 +18,11 @@ struct ChakraOptions {
   double memory_bytes_per_s = 0;
 };
 
-// How many of PREFIX.0.et, PREFIX.1.et, ... there are until one is missing. Errors: kIo: none.
+// How many of PREFIX.0.et, PREFIX.1.et, ... there are. Errors: kIo: none, or one is missing in the
+// middle.
 Result<int32_t> count_chakra_ranks(const std::string& prefix);
 
-// Reads PREFIX.0.et, PREFIX.1.et, ... (gzip is told by its first bytes) until one is missing.
+// Reads PREFIX.0.et, PREFIX.1.et, ... (gzip is told by its first bytes), none of which is missing.
 //   errors  kIo; kInvalidArgument in one line with file and node: malformed bytes, unknown kinds,
 //           cyclic dependencies (names the cycle's nodes), dependencies that are not there, groups
 //           that do not hold the rank, a collective without a kind or a size

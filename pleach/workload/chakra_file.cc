@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -322,6 +324,32 @@ std::vector<int32_t> KeptNodes::resolve(std::span<const int32_t> before) const {
   std::ranges::sort(kept);
   kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
   return kept;
+}
+
+std::string chakra_path(const std::string& prefix, int32_t rank) {
+  return fmt::format("{}.{}.et", prefix, rank);
+}
+
+std::optional<int32_t> chakra_rank_above(const std::string& prefix, int32_t above) {
+  const std::filesystem::path path(prefix);
+  const std::string start = path.filename().string() + '.';
+  std::optional<int32_t> first;
+  std::error_code none;
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(start) || !name.ends_with(".et")) {
+      continue;
+    }
+    int32_t rank = 0;
+    const char* const begin = name.data() + start.size();
+    const char* const end = name.data() + name.size() - std::string_view(".et").size();
+    const std::errc error = std::from_chars(begin, std::max(begin, end), rank).ec;
+    if (error == std::errc() && rank > above && name == fmt::format("{}{}.et", start, rank)) {
+      first = std::min(first.value_or(rank), rank);
+    }
+  }
+  return first;
 }
 
 }  // namespace pleach

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -92,5 +93,10 @@ class KeptNodes {
   int32_t count_ = 0;
   std::size_t held_ = 0;
 };
+
+// PREFIX.RANK.et
+std::string chakra_path(const std::string& prefix, int32_t rank);
+// The first rank above this one that has a file; none: there is none.
+std::optional<int32_t> chakra_rank_above(const std::string& prefix, int32_t above);
 
 }  // namespace pleach

@@ -29,10 +29,6 @@ constexpr std::size_t kMostDependencies = std::size_t{1} << 26;  // of a rank
 constexpr std::size_t kNamedNodes = 8;                           // of a cycle, in a message
 constexpr std::string_view kWorld = "all ranks";
 
-std::string path_of(const std::string& prefix, int32_t rank) {
-  return fmt::format("{}.{}.et", prefix, rank);
-}
-
 // Indices that nodes wait for, by node; ids turned into indices.
 using Dependencies = std::vector<std::vector<int32_t>>;
 
@@ -245,7 +241,7 @@ class TraceReader {
   }
 
  private:
-  std::string path(int32_t rank) const { return path_of(prefix_, rank); }
+  std::string path(int32_t rank) const { return chakra_path(prefix_, rank); }
 
   Status add_rank(int32_t rank, const std::vector<ChakraNode>& nodes) {
     rank_ = rank;
@@ -265,6 +261,7 @@ class TraceReader {
     }
     WorkerTrace worker;
     worker.ranks = {rank};
+    worker.file = std::filesystem::path(file).filename().string();
     KeptNodes kept;
     for (const int32_t index : order) {
       std::vector<int32_t> before;
@@ -464,12 +461,16 @@ class TraceReader {
 Result<int32_t> count_chakra_ranks(const std::string& prefix) {
   int32_t count = 0;
   std::error_code none;
-  while (std::filesystem::exists(path_of(prefix, count), none)) {
+  while (std::filesystem::exists(chakra_path(prefix, count), none)) {
     ++count;
+  }
+  if (const auto later = chakra_rank_above(prefix, count)) {
+    return Error{ErrorCode::kIo, fmt::format("there is no file {}, though there is one of rank {}",
+                                             pleach::quoted(chakra_path(prefix, count)), *later)};
   }
   if (count == 0) {
     return Error{ErrorCode::kIo,
-                 fmt::format("there is no file {}", pleach::quoted(path_of(prefix, 0)))};
+                 fmt::format("there is no file {}", pleach::quoted(chakra_path(prefix, 0)))};
   }
   return count;
 }

@@ -640,13 +640,31 @@ TEST_F(Chakra, KeepsWhatPassesByIoNodes) {
 
 TEST_F(Chakra, RefusesToWriteWhatWouldBeMisread) {
   Trace trace = written_trace();
+  for (const char* other : {".08.et", ".8.etc", ".-8.et", ".8x.et", "x.8.et", ".et"}) {
+    ASSERT_TRUE(write_file(prefix() + other, "old"));
+  }
+  ASSERT_TRUE(write_chakra(trace, prefix()));
+  ASSERT_TRUE(write_file(prefix() + ".9.et", "old"));
+  EXPECT_EQ(write_chakra(trace, prefix()).error().message,
+            "'" + prefix() + ".9.et' would be taken for a part of the trace of 8 ranks; remove it");
   ASSERT_TRUE(write_file(prefix() + ".8.et", "old"));
   const Status status = write_chakra(trace, prefix());
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message,
             "'" + prefix() + ".8.et' would be taken for a part of the trace of 8 ranks; remove it");
-  trace.rank_count = 9;
+  trace.rank_count = 10;
   EXPECT_EQ(write_chakra(trace, prefix()).error().message, "rank 8 is in no worker");
+}
+
+TEST_F(Chakra, RefusesATraceThatLacksARank) {
+  const std::string file = kHead + node(1, kComp, {}, duration(3));
+  EXPECT_EQ(error_of({}), "there is no file 't.0.et'");
+  ASSERT_TRUE(write_file(prefix() + ".3.et", file));
+  ASSERT_TRUE(write_file(prefix() + ".10.et", file));
+  EXPECT_EQ(error_of({}), "there is no file 't.0.et', though there is one of rank 3");
+  EXPECT_EQ(error_of({file, file}), "there is no file 't.2.et', though there is one of rank 3");
+  EXPECT_EQ(error_of({file, file, file}),
+            "there is no file 't.4.et', though there is one of rank 10");
 }
 
 // Whatever the bytes, there is a sound trace or an error of one line.

@@ -173,8 +173,8 @@ class RankWriter {
 
 Status write_chakra(const Trace& trace, const std::string& prefix) {
   PLEACH_TRY(check_trace(trace));
-  const std::string beyond = fmt::format("{}.{}.et", prefix, trace.rank_count);
-  if (std::error_code none; std::filesystem::exists(beyond, none)) {
+  if (const auto other = chakra_rank_above(prefix, trace.rank_count - 1)) {
+    const std::string beyond = chakra_path(prefix, *other);
     return Error{ErrorCode::kIo,
                  fmt::format("{} would be taken for a part of the trace of {} ranks; remove it",
                              pleach::quoted(beyond), trace.rank_count)};

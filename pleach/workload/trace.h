@@ -45,6 +45,7 @@ struct TraceNode {
 
 struct WorkerTrace {
   std::vector<int32_t> ranks;  // that it stands for, ≥ 1
+  std::string file = {};       // that says it; empty: a workload does
   std::vector<TraceNode> nodes;
   // Node i waits for dependencies[first_dependency[i] .. first_dependency[i + 1]), all < i.
   std::vector<int32_t> first_dependency = {0};
