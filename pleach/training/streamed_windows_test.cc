@@ -52,55 +52,98 @@ Workload workload_of(const std::vector<Layer>& layers, int32_t micro_batches) {
   return workload;
 }
 
-// When the last of an iteration ends, by the rules: layer l is on stage l mod `stages`; all
-// micro-batches pass a window, in forward and then back; a stage's stream of loads brings each
-// layer's weights once each way, and has no more than two layers' at a time; gradients leave once.
-// By I/O nodes a layer's gradients have room when those of the one two before have left.
-int64_t expected_ps(const std::vector<Layer>& layers, int32_t stages, int32_t micro_batches,
-                    bool by_io) {
+// Layers of each window and stage: one, as each is a block of its own; on one stage also those
+// before it of less than a 16th of the largest, and at the end those behind it.
+std::vector<std::vector<Layer>> runs_of(const std::vector<Layer>& layers, int32_t stages) {
+  const int64_t least = stages > 1 ? 0 : std::ranges::max(layers, {}, &Layer::bytes).bytes / 16;
+  std::vector<std::vector<Layer>> runs(1);
+  int64_t bytes = -1;  // of the last run; none is begun
+  for (const Layer& layer : layers) {
+    if (bytes >= least) {
+      runs.emplace_back();
+      bytes = -1;
+    }
+    runs.back().push_back(layer);
+    bytes = std::max<int64_t>(bytes, 0) + layer.bytes;
+  }
+  if (runs.size() > 1 && bytes < least) {
+    std::vector<Layer>& before = runs[runs.size() - 2];
+    before.insert(before.end(), runs.back().begin(), runs.back().end());
+    runs.pop_back();
+  }
+  return runs;
+}
+
+// When the last of an iteration ends, by the rules: run r is on stage r mod `stages`; all
+// micro-batches pass it, in forward and then back; a stage's stream of loads brings its weights
+// once each way, layer by layer, and has no more than two runs' at a time; gradients leave once.
+// By I/O nodes a run's gradients have room when those of the one two before have left.
+int64_t expected_ps(const std::vector<std::vector<Layer>>& runs, int32_t stages,
+                    int32_t micro_batches, bool by_io) {
   struct Stage {
     int64_t computes_ps = 0, loads_ps = 0, stores_ps = 0;  // until then
     std::vector<int64_t> visit_ends_ps;                    // with weights
     std::vector<int64_t> store_ends_ps;
   };
   std::vector<Stage> state(at(stages));
-  std::vector<int64_t> arrived_ps(at(micro_batches), 0);  // at the layer at hand
+  std::vector<int64_t> arrived_ps(at(micro_batches), 0);  // at the run at hand
   int64_t last_ps = 0;
-  const auto pass = [&](int32_t layer, bool is_forward) {
-    const Layer& own = layers[at(layer)];
-    Stage& stage = state[at(layer % stages)];
-    if (own.bytes > 0) {
+  const auto pass = [&](int32_t run, bool is_forward) {
+    std::vector<Layer> layers = runs[at(run)];
+    if (!is_forward) {
+      std::ranges::reverse(layers);
+    }
+    Stage& stage = state[at(run % stages)];
+    const bool has_weights =
+        std::ranges::any_of(layers, [](const Layer& layer) { return layer.bytes > 0; });
+    std::vector<int64_t> loaded_ps(layers.size(), 0), left_ps(layers.size(), 0);
+    if (has_weights) {
       const std::size_t visits = stage.visit_ends_ps.size();
       const int64_t free_ps = visits >= 2 ? stage.visit_ends_ps[visits - 2] : 0;
-      stage.loads_ps = std::max(stage.loads_ps, free_ps) + own.bytes;
-      stage.computes_ps = std::max(stage.computes_ps, stage.loads_ps);
-      if (const std::size_t stores = stage.store_ends_ps.size(); by_io && stores >= 2) {
-        stage.computes_ps = std::max(stage.computes_ps, stage.store_ends_ps[stores - 2]);
+      const std::size_t stores = stage.store_ends_ps.size();
+      const int64_t room_ps = by_io && stores >= 2 ? stage.store_ends_ps[stores - 2] : 0;
+      for (std::size_t i = 0; i < layers.size(); ++i) {
+        if (layers[i].bytes > 0) {
+          stage.loads_ps = std::max(stage.loads_ps, free_ps) + layers[i].bytes;
+          loaded_ps[i] = std::max(stage.loads_ps, room_ps);
+        }
       }
     }
     for (int64_t& ready_ps : arrived_ps) {
-      stage.computes_ps =
-          std::max(stage.computes_ps, ready_ps) + (is_forward ? own.forward_ps : own.backward_ps);
+      for (std::size_t i = 0; i < layers.size(); ++i) {
+        stage.computes_ps = std::max({stage.computes_ps, ready_ps, loaded_ps[i]}) +
+                            (is_forward ? layers[i].forward_ps : layers[i].backward_ps);
+        left_ps[i] = stage.computes_ps;
+      }
       ready_ps = stage.computes_ps + (stages > 1 ? kMessagePs : 0);
     }
-    if (own.bytes > 0) {
-      stage.visit_ends_ps.push_back(stage.computes_ps);
-      if (!is_forward) {
-        stage.stores_ps = std::max(stage.stores_ps, stage.computes_ps) + own.bytes;
-        stage.store_ends_ps.push_back(stage.stores_ps);
+    if (has_weights) {  // until the last that has some is computed
+      stage.visit_ends_ps.push_back(0);
+    }
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      if (layers[i].bytes > 0) {
+        stage.visit_ends_ps.back() = left_ps[i];
       }
+    }
+    if (has_weights && !is_forward) {
+      for (std::size_t i = 0; i < layers.size(); ++i) {
+        if (layers[i].bytes > 0) {
+          stage.stores_ps = std::max(stage.stores_ps, left_ps[i]) + layers[i].bytes;
+        }
+      }
+      stage.store_ends_ps.push_back(stage.stores_ps);
     }
     last_ps = std::max({last_ps, stage.computes_ps, stage.stores_ps});
   };
-  for (int32_t layer = 0; layer < count_of(layers); ++layer) {
-    pass(layer, true);
+  for (int32_t run = 0; run < count_of(runs); ++run) {
+    pass(run, true);
   }
   // No message turns round.
   for (int64_t& ready_ps : arrived_ps) {
     ready_ps -= stages > 1 ? kMessagePs : 0;
   }
-  for (int32_t layer = count_of(layers); layer-- > 0;) {
-    pass(layer, false);
+  for (int32_t run = count_of(runs); run-- > 0;) {
+    pass(run, false);
   }
   return last_ps;
 }
@@ -148,7 +191,8 @@ TEST(StreamedWindows, TakeWhatTheRulesSay) {
           Costs costs;
           const Result<FreeIteration> run = run_without_gradients(*trace, costs, {}, false);
           ASSERT_TRUE(run) << run.error().message;
-          EXPECT_EQ(run->iteration_ps, expected_ps(layers, stages, micro_batches, by_io));
+          EXPECT_EQ(run->iteration_ps,
+                    expected_ps(runs_of(layers, stages), stages, micro_batches, by_io));
           const Moved now = moved_in(*trace);
           EXPECT_EQ(now, moved.value_or(now));
           moved = now;

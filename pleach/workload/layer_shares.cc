@@ -239,13 +239,41 @@ std::vector<int32_t> cut_stages(const Model& model, const std::vector<LayerShare
   return result;
 }
 
+// Of the bytes of the largest layer, what a window has at least.
+constexpr int64_t kLeastWindowPart = 16;
+
+// One layer each; what is too small for a window by itself is part of the next one, or the last.
+std::vector<int32_t> cut_windows_of_layers(const std::vector<LayerShare>& layers) {
+  int64_t largest = 0;
+  for (const LayerShare& layer : layers) {
+    largest = std::max(largest, layer.parameter_bytes);
+  }
+  std::vector<int32_t> first_layer = {0};
+  int64_t bytes = 0;  // of the window that was begun last
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    if (layer > 0 && bytes >= largest / kLeastWindowPart) {
+      first_layer.push_back(static_cast<int32_t>(layer));
+      bytes = 0;
+    }
+    bytes += layers[layer].parameter_bytes;
+  }
+  if (first_layer.size() > 1 && bytes < largest / kLeastWindowPart) {
+    first_layer.pop_back();
+  }
+  first_layer.push_back(count_of(layers));
+  return first_layer;
+}
+
 // Runs of streamed weights: as little as a stage can compute by itself. Recomputation needs all
 // weights of a block, twice.
-std::vector<int32_t> cut_windows(const Model& model, const Strategy& strategy) {
-  const bool by_layer = strategy.pipeline == 1 && !strategy.recompute;
+std::vector<int32_t> cut_windows(const Model& model, const std::vector<LayerShare>& layers,
+                                 const Strategy& strategy) {
+  if (strategy.pipeline == 1 && !strategy.recompute) {
+    return cut_windows_of_layers(layers);
+  }
   std::vector<int32_t> first_layer;
   for (std::size_t layer = 0; layer < model.layers.size(); ++layer) {
-    if (by_layer || layer == 0 || model.layers[layer].block != model.layers[layer - 1].block) {
+    if (layer == 0 || model.layers[layer].block != model.layers[layer - 1].block) {
       first_layer.push_back(static_cast<int32_t>(layer));
     }
   }
@@ -348,8 +376,8 @@ Result<LayerShares> share_layers(const Workload& workload, const Strategy& strat
   }
   const bool streams = strategy.streams();
   result.stage_count = strategy.pipeline;
-  result.first_layer =
-      streams ? cut_windows(model, strategy) : cut_stages(model, result.layers, strategy.pipeline);
+  result.first_layer = streams ? cut_windows(model, result.layers, strategy)
+                               : cut_stages(model, result.layers, strategy.pipeline);
   place_tied(model, streams, result);
   time_updates(workload, strategy, result);
   PLEACH_TRY(check_streams(model, strategy, result));

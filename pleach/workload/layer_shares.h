@@ -41,7 +41,8 @@ struct LayerShares {
 };
 
 // Splits the model and cuts its stages between blocks so that the slowest computes least. Where
-// weights stream a run is a block; a layer, where there is one stage and nothing is recomputed.
+// weights stream a run is a block; where there is one stage and nothing is recomputed, a layer, and
+// before it what has less than a 16th of the largest one's parameters.
 //   errors  as build_trace
 //   cost    O(layers)
 Result<LayerShares> share_layers(const Workload& workload, const Strategy& strategy);
