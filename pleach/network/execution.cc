@@ -8,24 +8,50 @@
 
 namespace pleach {
 
+namespace {
+
+// Of the commits that one follows without a send between them, all of them reductions, the first's
+// place among the arrivals of the slot; by commit.
+std::vector<int32_t> any_order(const Order& order) {
+  std::vector<int32_t> first(at(order.commit_count()));
+  for (int32_t slot = 0; slot < order.slot_count(); ++slot) {
+    int32_t before = -1;
+    for (const int32_t index : order.slot_commits(slot)) {
+      const Commit& commit = order.commit(index);
+      const bool reduces = order.stream(commit.stream).op == TransferOp::kReduce;
+      const bool goes_on =
+          reduces && before >= 0 && order.commit(before).after_reads == commit.after_reads;
+      first[at(index)] = goes_on ? first[at(before)] : commit.after_commits;
+      before = reduces ? index : -1;
+    }
+  }
+  return first;
+}
+
+}  // namespace
+
 Execution::Execution(LoweredJob job, const SimulationOptions& options, const InterfaceRules& rules)
     : job_(std::move(job)),
       cursor_(job_.order(), job_.schedule().segment_count(), job_.schedule().translate_count()),
       ready_(job_.schedule().connections().size()),
       landed_(job_.schedule()),
       reducers_(job_.schedule().rank_count(), rules.reductions),
-      commits_left_(int64_t{job_.order().commit_count()} * job_.schedule().segment_count() *
-                    job_.schedule().translate_count()) {
+      commits_{int64_t{job_.order().commit_count()} * job_.schedule().segment_count() *
+                   job_.schedule().translate_count(),
+               {}} {
   if (options.landing_places > 0) {
     landing_.emplace(job_.schedule(), options.landing_places);
   }
   if (options.gate == Gate::kLockstep) {
-    gate_.steps.emplace(job_.schedule(), rules.nops, StepGate::Ranks::kApart);
+    gate_.steps.emplace(job_.schedule(), rules.nops, StepGate::Ranks::kApart, rules.phases);
   } else if (options.gate == Gate::kInOrder) {
-    gate_.steps.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kApart);
+    gate_.steps.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kApart, rules.phases);
     gate_.leaves_at_begin = true;
   } else if (options.gate == Gate::kOracle) {
-    gate_.steps.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kTogether);
+    gate_.steps.emplace(job_.schedule(), NopTimes(), StepGate::Ranks::kTogether, rules.phases);
+  }
+  if (rules.reduces_as_they_arrive) {
+    commits_.any_order_from = any_order(job_.order());
   }
   if (options.keep_records) {
     record_.emplace();
@@ -133,10 +159,20 @@ void Execution::arrived(const Send& send, int64_t now_ps) {
   }
 }
 
+bool Execution::may_commit(const Arrival& arrival) const {
+  const Commit& commit = job_.order().commit(arrival.commit);
+  if (commits_.any_order_from.empty()) {
+    return cursor_.may_commit(commit, arrival.segment, arrival.translate);
+  }
+  return cursor_.commits(commit.slot, arrival.segment, arrival.translate) >=
+             commits_.any_order_from[at(arrival.commit)] &&
+         cursor_.reads(commit.slot, arrival.segment, arrival.translate) == commit.after_reads;
+}
+
 // Commits now, or waits for its turn.
 void Execution::land(const Arrival& arrival, int64_t now_ps) {
   const Commit& commit = job_.order().commit(arrival.commit);
-  if (!cursor_.may_commit(commit, arrival.segment, arrival.translate)) {
+  if (!may_commit(arrival)) {
     return landed_.add(arrival);
   }
   start_commit(arrival, now_ps);
@@ -148,18 +184,14 @@ void Execution::land(const Arrival& arrival, int64_t now_ps) {
 // Commits what has landed on the slot, as far as the order lets it.
 void Execution::commit_landed(int32_t slot, int32_t segment, int32_t translate, int64_t now_ps) {
   const auto arrivals = job_.order().slot_commits(slot);
-  for (;;) {
-    const auto next = at(cursor_.commits(slot, segment, translate));
-    if (next >= arrivals.size()) {
-      return;
-    }
+  for (auto next = at(cursor_.commits(slot, segment, translate)); next < arrivals.size(); ++next) {
     const Arrival arrival{arrivals[next], segment, translate};
-    if (!landed_.has(arrival) ||
-        !cursor_.may_commit(job_.order().commit(arrival.commit), segment, translate)) {
+    if (landed_.has(arrival) && may_commit(arrival)) {
+      landed_.remove(arrival);
+      start_commit(arrival, now_ps);
+    } else if (commits_.any_order_from.empty()) {
       return;
     }
-    landed_.remove(arrival);
-    start_commit(arrival, now_ps);
   }
 }
 
@@ -167,7 +199,7 @@ void Execution::start_commit(const Arrival& arrival, int64_t now_ps) {
   const Order& order = job_.order();
   const Commit& commit = order.commit(arrival.commit);
   if (!reducers_.take_time() || order.stream(commit.stream).op == TransferOp::kCopy) {
-    return finish_commit(arrival);
+    return finish_commit(arrival, now_ps);
   }
   const int32_t rank = job_.schedule().rank_of(order.slot(commit.slot).rank, arrival.translate);
   const Send send = job_.schedule().send(commit.stream, arrival.segment, arrival.translate);
@@ -184,7 +216,7 @@ void Execution::reduce(int32_t rank, int64_t now_ps) {
 void Execution::reduced(int32_t rank, int64_t now_ps) {
   const bool goes_on = reducers_.has_waiting(rank);
   for (const Arrival& arrival : reducers_.end(rank)) {
-    finish_commit(arrival);
+    finish_commit(arrival, now_ps);
     if (!landed_.empty()) {
       commit_landed(job_.order().commit(arrival.commit).slot, arrival.segment, arrival.translate,
                     now_ps);
@@ -195,7 +227,7 @@ void Execution::reduced(int32_t rank, int64_t now_ps) {
   }
 }
 
-void Execution::finish_commit(const Arrival& arrival) {
+void Execution::finish_commit(const Arrival& arrival, int64_t now_ps) {
   const Order& order = job_.order();
   const Commit& commit = order.commit(arrival.commit);
   cursor_.finish_commit(commit, arrival.segment, arrival.translate);
@@ -203,12 +235,22 @@ void Execution::finish_commit(const Arrival& arrival) {
     record_->push_back(
         {RecordEvent::Kind::kCommit, arrival.commit, arrival.segment, arrival.translate});
   }
-  --commits_left_;
+  --commits_.left;
   if (landing_.has_value() && landing_->commit(arrival)) {
     answers_.connections.push_back(job_.schedule().connection_of(arrival));
   }
+  if (gate_.steps.has_value() && gate_.steps->are_phases_apart()) {
+    const int32_t rank = job_.schedule().rank_of(order.slot(commit.slot).rank, arrival.translate);
+    if (gate_.steps->committed(rank, order.stream(commit.stream).step, arrival.segment)) {
+      for (int32_t line = 0; line < gate_.steps->line_count(); ++line) {
+        open_steps(line, false, now_ps);
+      }
+    } else {
+      open_steps(gate_.steps->line_of(rank), false, now_ps);
+    }
+  }
   // The reads that waited for just this commit.
-  const int32_t now = commit.after_commits + 1;
+  const int32_t now = cursor_.commits(commit.slot, arrival.segment, arrival.translate);
   const auto reads = order.slot_reads(commit.slot);
   auto enabled = reads.begin();
   if (reads.size() > 8) {

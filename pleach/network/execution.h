@@ -29,6 +29,10 @@ namespace pleach {
 struct InterfaceRules {
   NopTimes nops = {};  // with Gate::kLockstep
   ReduceRules reductions = {};
+  // What is reduced into a chunk between two of its sends is so in the order in which it arrives,
+  // not in the schedule's. The bits of a sum then depend on when messages come.
+  bool reduces_as_they_arrive = false;
+  StepGate::Phases phases = StepGate::Phases::kOverlap;  // with a gate
 };
 
 // Connections are those of the lowered schedule, ranks those that have state of their own. What
@@ -81,7 +85,7 @@ class Execution {
 
   Answers& answers() { return answers_; }
   // Everything has committed.
-  bool is_finished() const { return commits_left_ == 0; }
+  bool is_finished() const { return commits_.left == 0; }
   // What was read and committed, in order; empty unless it is kept.
   Record take_record() { return record_.has_value() ? std::move(*record_) : Record(); }
   // When nothing is under way and the job is not finished: the first arrival that never commits.
@@ -91,10 +95,11 @@ class Execution {
   void make_ready(const Send& send);
   void leave_step(const Send& send, int64_t now_ps);
   void open_steps(int32_t line, bool after_nop, int64_t now_ps);
+  bool may_commit(const Arrival& arrival) const;
   void land(const Arrival& arrival, int64_t now_ps);
   void commit_landed(int32_t slot, int32_t segment, int32_t translate, int64_t now_ps);
   void start_commit(const Arrival& arrival, int64_t now_ps);
-  void finish_commit(const Arrival& arrival);
+  void finish_commit(const Arrival& arrival, int64_t now_ps);
   void note(RecordEvent::Kind kind, int32_t item, const Send& send);
 
   const LoweredJob job_;
@@ -108,7 +113,12 @@ class Execution {
   LandedChunks landed_;
   Reducers reducers_;
   std::optional<Record> record_;
-  int64_t commits_left_;
+  struct {
+    int64_t left = 0;
+    // By commit: of those that may come in any order with it the first's place among the arrivals
+    // of its slot; empty: all keep the schedule's order.
+    std::vector<int32_t> any_order_from;
+  } commits_;
   Answers answers_;
 };
 

@@ -180,6 +180,50 @@ TEST(Execution, WhatLandsTooEarlyWaitsForItsTurn) {
   EXPECT_EQ(steps, (std::vector<int32_t>{0, 1}));
 }
 
+// The same where reductions come as they arrive: up to a send of the chunk, which waits for both.
+TEST(Execution, ReductionsMayComeAsTheyArrive) {
+  const Topology topology = all_connected(4);
+  const Schedule schedule =
+      make_schedule({.collective = CollectiveKind::kReduce, .rank_count = 4, .root = 3},
+                    {{0, 1, 0, 2, kReduce, 0}, {0, 1, 1, 2, kReduce, 1}, {0, 1, 2, 3, kReduce, 2}});
+  for (const int64_t bandwidth : {int64_t{0}, int64_t{2'000'000'000}}) {
+    const SimulationOptions options{.reduce_bandwidth_bytes_per_s = bandwidth};
+    InterfaceRules rules = rules_of(options);
+    rules.reductions.turn = ReduceRules::Turn::kArrival;
+    rules.reduces_as_they_arrive = true;
+    Execution execution(lowered(topology, schedule, 1'000, options), options, rules);
+    const int32_t onward = connection(execution, 2, 3);
+    const auto settle = [&](int64_t now_ps) {  // what was asked for, all at once
+      for (bool rings = true; rings;) {
+        const auto alarms = std::exchange(execution.answers().alarms, {});
+        rings = !alarms.empty();
+        for (const Execution::Alarm& alarm : alarms) {
+          if (alarm.kind == Execution::Alarm::Kind::kReduce) {
+            execution.reduce(alarm.rank, now_ps);
+          } else {
+            execution.reduced(alarm.rank, now_ps);
+          }
+        }
+      }
+    };
+    execution.start(0);
+    int64_t now_ps = 0;
+    for (const int32_t source : {1, 0}) {
+      EXPECT_EQ(execution.next(onward), nullptr) << source;
+      const Send send = execution.begin(connection(execution, source, 2), ++now_ps);
+      execution.sent(send, now_ps);
+      execution.arrived(send, now_ps);
+      settle(now_ps);
+    }
+    ASSERT_NE(execution.next(onward), nullptr);
+    const Send send = execution.begin(onward, ++now_ps);
+    execution.sent(send, now_ps);
+    execution.arrived(send, now_ps);
+    settle(now_ps);
+    EXPECT_TRUE(execution.is_finished());
+  }
+}
+
 // The only alarm that is asked for, at rank 2.
 void expect_alarm(Execution& execution, Execution::Alarm::Kind kind, int64_t time_ps) {
   const auto alarms = std::exchange(execution.answers().alarms, {});

@@ -31,6 +31,9 @@ void LandedChunks::remove(const Arrival& arrival) {
 }
 
 bool Reducers::is_later(const Waiting& left, const Waiting& right) const {
+  if (rules_.turn == ReduceRules::Turn::kTold) {
+    return left.told > right.told;
+  }
   if (rules_.turn == ReduceRules::Turn::kArrival) {
     return std::tie(left.since_ps, left.message) > std::tie(right.since_ps, right.message);
   }
@@ -39,7 +42,7 @@ bool Reducers::is_later(const Waiting& left, const Waiting& right) const {
 }
 
 bool Reducers::go_together(const Waiting& left, const Waiting& right) const {
-  if (rules_.turn == ReduceRules::Turn::kArrival) {
+  if (rules_.turn != ReduceRules::Turn::kPriority) {
     return left.message == right.message;
   }
   return left.message.key == right.message.key && left.message.segment == right.message.segment;
@@ -48,7 +51,7 @@ bool Reducers::go_together(const Waiting& left, const Waiting& right) const {
 bool Reducers::push(int32_t rank, const Send& message, const Arrival& arrival, int64_t bytes,
                     int64_t now_ps) {
   auto& [waiting, under_way] = ranks_[at(rank)];
-  waiting.push_back({message, now_ps, arrival, bytes});
+  waiting.push_back({message, now_ps, told_count_++, arrival, bytes});
   std::ranges::push_heap(waiting, std::bind_front(&Reducers::is_later, this));
   return under_way.empty() && waiting.size() == 1;
 }

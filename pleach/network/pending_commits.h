@@ -34,8 +34,9 @@ class LandedChunks {
 // How a rank reduces what arrives; the model's to say.
 struct ReduceRules {
   // Of those that wait the smallest (segment · period + step, segment), all that have it as one;
-  // or message by message, in the order in which they came to wait, the smallest of one time first.
-  enum class Turn : uint8_t { kPriority, kArrival };
+  // or message by message, in the order in which they came to wait: of one time the smallest first,
+  // or as they were told.
+  enum class Turn : uint8_t { kPriority, kArrival, kTold };
 
   int64_t bandwidth_bytes_per_s = 0;  // 0: reductions take no time
   Turn turn = Turn::kPriority;
@@ -66,6 +67,7 @@ class Reducers {
   struct Waiting {
     Send message;
     int64_t since_ps = 0;
+    int64_t told = 0;  // how many were before it
     Arrival arrival;
     int64_t bytes = 0;
   };
@@ -79,6 +81,7 @@ class Reducers {
 
   ReduceRules rules_;
   std::vector<Rank> ranks_;
+  int64_t told_count_ = 0;
 };
 
 }  // namespace pleach

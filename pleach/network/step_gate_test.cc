@@ -79,6 +79,30 @@ TEST(StepGate, SegmentsFollowAtThePeriod) {
   EXPECT_FALSE(gate.is_open(0, 6));
 }
 
+// Rank 0 sends in step 0, which is a phase, and then in the next one, before which it awaits what
+// rank 1 sends to it. A NOP that ends meanwhile opens nothing either.
+TEST(StepGate, APhaseOpensWhenTheOneBeforeHasCommitted) {
+  Schedule exchange =
+      support::make_schedule({.collective = CollectiveKind::kAllReduce, .rank_count = 2},
+                             {{0, 1, 1, 0, support::kReduce, 1}, {0, 1, 0, 1, kCopy, 2}});
+  exchange.phase_steps = {2, 1};
+  const auto schedule = lowered("ring:2", exchange, 1);
+  StepGate gate(*schedule, kNops, StepGate::Ranks::kApart, StepGate::Phases::kApart);
+  EXPECT_EQ(gate.advance(0, false), kNops.first_ps);
+  EXPECT_EQ(gate.advance(0, true), kNops.later_ps);
+  EXPECT_EQ(gate.advance(0, true), std::nullopt) << "rank 1's message is not there";
+  EXPECT_FALSE(gate.is_open(0, 2));
+  gate.committed(0, 1, 0);
+  EXPECT_EQ(gate.advance(0, false), std::nullopt);
+  EXPECT_TRUE(gate.is_open(0, 2)) << "the NOP was over before";
+
+  StepGate free(*schedule, kNops, StepGate::Ranks::kApart);
+  free.advance(0, false);
+  free.advance(0, true);
+  free.advance(0, true);
+  EXPECT_TRUE(free.is_open(0, 2));
+}
+
 TEST(StepGate, RanksOfASymmetricScheduleAreApart) {
   const auto schedule = lowered("ring:4", support::symmetric_ring_schedule(4), 1);
   StepGate gate(*schedule, kNops, StepGate::Ranks::kApart);

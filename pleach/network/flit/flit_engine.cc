@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "pleach/base/check.h"
 #include "pleach/base/index.h"
@@ -27,7 +28,7 @@ ReduceRules reduce_rules(const SimulationOptions& simulation, const FlitOptions&
   ReduceRules rules;
   rules.bandwidth_bytes_per_s = simulation.reduce_bandwidth_bytes_per_s.value_or(
       static_cast<int64_t>(std::max<__int128>(1, usual)));
-  rules.turn = ReduceRules::Turn::kArrival;
+  rules.turn = options.is_published ? ReduceRules::Turn::kTold : ReduceRules::Turn::kArrival;
   rules.extra_ps = clock.ps_of(1);
   rules.block_bytes = options.streams_reductions ? options.shape.packet_bytes : kReducedBlock;
   rules.last_block_only = options.streams_reductions;
@@ -117,7 +118,9 @@ void FlitEngine::add(Job job, const SimulationOptions& simulation) {
   }
   const InterfaceRules rules{
       nop_times(job.lowered),
-      reduce_rules(simulation, options_, network_.clock, network_.fabric.cycle_bytes_per_s)};
+      reduce_rules(simulation, options_, network_.clock, network_.fabric.cycle_bytes_per_s),
+      options_.is_published,
+      options_.is_published ? StepGate::Phases::kApart : StepGate::Phases::kOverlap};
   running.execution = std::make_unique<Execution>(std::move(job.lowered), simulation, rules);
   ++unfinished_;
 }
@@ -203,17 +206,7 @@ void FlitEngine::run_cycle(int64_t cycle) {
     take_from(pools_.next_touched());
   }
   routers.begin_cycle();
-  for (const FlitDelivery& flit : routers.delivered()) {
-    if (!flit.tail) {
-      continue;
-    }
-    if (const auto number = network_.interfaces->complete(flit.packet)) {
-      const SendPools::Flight flight = pools_.remove(*number);
-      ++counted_.messages;
-      jobs_[at(flight.job)].execution->arrived(flight.send, now_ps);
-      follow(flight.job);
-    }
-  }
+  deliver(now_ps);
   for (int32_t job = 0; job < count_of(jobs_); ++job) {
     if (!jobs_[at(job)].has_started && jobs_[at(job)].start_cycle <= cycle) {
       jobs_[at(job)].has_started = true;
@@ -229,6 +222,24 @@ void FlitEngine::run_cycle(int64_t cycle) {
   routers.end_cycle();
 }
 
+// What has come out of the routers, published interface by interface.
+void FlitEngine::deliver(int64_t now_ps) {
+  const auto delivered = network_.routers->delivered();
+  std::vector<FlitDelivery> flits(delivered.begin(), delivered.end());
+  std::erase_if(flits, [](const FlitDelivery& flit) { return !flit.tail; });
+  if (options_.is_published) {
+    std::ranges::sort(flits, {}, &FlitDelivery::interface);
+  }
+  for (const FlitDelivery& flit : flits) {
+    if (const auto number = network_.interfaces->complete(flit.packet)) {
+      const SendPools::Flight flight = pools_.remove(*number);
+      ++counted_.messages;
+      jobs_[at(flight.job)].execution->arrived(flight.send, now_ps);
+      follow(flight.job);
+    }
+  }
+}
+
 // Of a message of so many bytes over these links.
 void FlitEngine::count_headers(const std::vector<LinkId>& links, int64_t bytes) {
   const int64_t flits = options_.shape.header_flits_of(bytes);
@@ -238,6 +249,24 @@ void FlitEngine::count_headers(const std::vector<LinkId>& links, int64_t bytes) 
   }
 }
 
+// Which of a pool has the smallest send that may begin; null: none has any.
+const SendPools::Source* FlitEngine::first_of(const SendPools::Pool& pool) const {
+  const SendPools::Source* best = nullptr;
+  std::tuple<int64_t, int32_t, int32_t> smallest;
+  for (const SendPools::Source& source : pool.sources) {
+    const Send* send = jobs_[at(source.job)].execution->next(source.connection);
+    if (send == nullptr) {
+      continue;
+    }
+    const std::tuple place(send->key, send->segment, network_.ways.turn(source.job, send->stream));
+    if (best == nullptr || place < smallest) {
+      smallest = place;
+      best = &source;
+    }
+  }
+  return best;
+}
+
 // Every free interface of the pool takes the smallest of what may be sent.
 void FlitEngine::take_from(int32_t number) {
   SendPools::Pool& pool = pools_[number];
@@ -245,15 +274,7 @@ void FlitEngine::take_from(int32_t number) {
     if (!network_.interfaces->is_free(interface)) {
       continue;
     }
-    const SendPools::Source* best = nullptr;
-    const Send* smallest = nullptr;
-    for (const SendPools::Source& source : pool.sources) {
-      const Send* send = jobs_[at(source.job)].execution->next(source.connection);
-      if (send != nullptr && (smallest == nullptr || *send < *smallest)) {
-        smallest = send;
-        best = &source;
-      }
-    }
+    const SendPools::Source* best = first_of(pool);
     if (best == nullptr) {
       return;
     }

@@ -89,7 +89,9 @@ class FlitEngine final : public FlitRun {
   std::optional<int64_t> next_cycle() const;
   void run_cycle(int64_t cycle);
   Status look();
+  const SendPools::Source* first_of(const SendPools::Pool& pool) const;
   void take_from(int32_t pool);
+  void deliver(int64_t now_ps);
   void count_headers(const std::vector<LinkId>& links, int64_t bytes);
   void ring(const Alarm& alarm);
   void follow(int32_t job);

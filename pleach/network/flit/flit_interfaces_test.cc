@@ -178,6 +178,23 @@ TEST(Interfaces, TakeInWhatTheirBuffersHold) {
   }
 }
 
+// A queue into which a sub-message goes only where all of it has room: a fifth one of 17 flits
+// finds 68 of 80 there, and as many as have left meanwhile.
+TEST(Interfaces, MayKeepTheirQueueToItsPlaces) {
+  for (const bool fills_queue : {true, false}) {
+    Bench bench({.message_places = 1, .send_places = 1, .fills_queue = fills_queue});
+    bench.take(0, 256 * 20, 1);
+    const Times times = bench.run().at(1);
+    // The 18th goes into the queue when 80 flits, or 68, are left of the 17 before it.
+    EXPECT_EQ(times.taken, fills_queue ? 17 * 17 - 80 + 4 : 17 * 17 - 63 + 3);
+    EXPECT_EQ(times.complete, 9 + 17 * 20) << "the wire never waits";
+  }
+  // One that is larger than the queue goes where nothing is.
+  Bench narrow({.message_places = 1, .send_places = 1, .queue_flits = 1, .fills_queue = false});
+  narrow.take(0, 256 * 3, 1);
+  EXPECT_EQ(narrow.run().at(1).complete, 9 + 17 * 3);
+}
+
 // A free interface takes the next message while the last one is still on its way; the second waits
 // for the wire, and an overhead is only its own.
 TEST(Interfaces, MessagesFollowEachOther) {

@@ -69,6 +69,11 @@ std::vector<OptionDescriptor> queued_options() {
        "any",
        "which interface sends: any, or one for each link of a rank",
        {"any", "link"}},
+      {"interface",
+       Kind::kChoice,
+       "ordered",
+       "reductions in the schedule's order, or all turns as MultiTree's simulator takes them",
+       {"ordered", "published"}},
       {"message_buffer", Kind::kInteger, "32", "sub-messages an interface holds", {}, 1, 1 << 20},
       {"send_buffer", Kind::kInteger, "16", "sub-messages it holds behind those", {}, 1, 1 << 20},
       {"queue",
@@ -169,6 +174,8 @@ Result<FlitOptions> flit_options(const Topology& topology, FlowControl flow_cont
     }
     options.interfaces = most_links(topology);
   }
+  options.is_published = own.text("interface") == "published";
+  shape.fills_queue = !options.is_published;
   options.streams_reductions = own.text("reduction") == "streamed";
   options.allow_deadlock = own.text("deadlock") == "allow";
   if (!own.text("energy").empty()) {

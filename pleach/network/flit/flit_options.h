@@ -20,6 +20,7 @@ struct FlitOptions {
   int32_t interfaces = 1;           // per rank
   bool binds_links = false;         // each interface sends over one link of its rank
   bool streams_reductions = false;  // what has come of a message is reduced while the rest comes
+  bool is_published = false;        // the interfaces' turns and order: docs/network.md
   bool allow_deadlock = false;
   EventEnergies energies = {};  // none: nobody asked
 };

@@ -79,9 +79,20 @@ void Interfaces::move(int64_t now) {
   });
 }
 
+// A sub-message larger than the queue waits until that is empty.
+int64_t Interfaces::excess_flits(int32_t interface) const {
+  const int64_t queued = routers_.queued_flits(interface);
+  if (shape_.fills_queue) {
+    return queued + 1 - shape_.queue_flits;
+  }
+  const Live& live = live_[at(lines_[at(interface)].send.front())];
+  const int64_t flits = shape_.flits_of(live.message.bytes, live.queued);
+  return queued + std::min<int64_t>(flits, shape_.queue_flits) - shape_.queue_flits;
+}
+
 void Interfaces::move_line(int32_t interface, int64_t now) {
   Line& line = lines_[at(interface)];
-  if (!line.send.empty() && routers_.queued_flits(interface) < shape_.queue_flits) {
+  if (!line.send.empty() && excess_flits(interface) <= 0) {
     enqueue(line.send.front());
     line.send.pop_front();
   }
@@ -102,8 +113,7 @@ void Interfaces::move_line(int32_t interface, int64_t now) {
     return;
   }
   if (!line.send.empty()) {  // one flit leaves the queue in a cycle, at most
-    const int64_t over = routers_.queued_flits(interface) - shape_.queue_flits;
-    wake(interface, now + std::max<int64_t>(0, over) + 1);
+    wake(interface, now + std::max<int64_t>(1, excess_flits(interface)));
   }
 }
 

@@ -25,7 +25,8 @@ struct InterfaceShape {
   int32_t header_flits = 1;     // before every sub-message; by messages before the first
   int32_t message_places = 32;  // sub-messages in the buffer behind the memory
   int32_t send_places = 16;     // in the one behind that
-  int32_t queue_flits = 80;     // in the queue before the network a sub-message enters below this
+  int32_t queue_flits = 80;     // in the queue before the network
+  bool fills_queue = true;      // a sub-message enters it below this; else only where it has room
 
   int64_t sub_messages(int64_t bytes) const {
     return bytes == 0 ? 1 : (bytes + packet_bytes - 1) / packet_bytes;
@@ -94,6 +95,8 @@ class Interfaces {
   };
 
   void wake(int32_t interface, int64_t cycle);
+  // Flits that must leave the queue before the first sub-message of the send buffer enters it.
+  int64_t excess_flits(int32_t interface) const;
   void move_line(int32_t interface, int64_t now);
   void enqueue(int32_t number);
 

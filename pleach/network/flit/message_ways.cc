@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "pleach/network/flit/published_turns.h"
 #include "pleach/network/flit/vc_classes.h"
 
 namespace pleach {
@@ -93,7 +94,15 @@ Result<MessageWays> MessageWays::create(const Topology& topology, const Topology
     const Order& order = jobs[job].order();
     const LoweredSchedule& schedule = jobs[job].schedule();
     std::vector<int32_t>& of = ways.ways_.emplace_back(at(order.stream_count()));
-    for (const int32_t stream : turns_of(order)) {
+    const std::vector<int32_t> turns =
+        options.is_published ? published_turns(topology, schedule) : turns_of(order);
+    if (options.is_published) {
+      std::vector<int32_t>& turn_of = ways.turns_.emplace_back(turns.size());
+      for (std::size_t turn = 0; turn < turns.size(); ++turn) {
+        turn_of[at(turns[turn])] = static_cast<int32_t>(turn);
+      }
+    }
+    for (const int32_t stream : turns) {
       const int32_t route = all.of_connection[job][at(schedule.connection_class(stream))];
       const std::vector<LinkId>& links = all.routes[at(route)];
       const NodeId target = schedule.schedule().participants[at(order.targets(stream).front())];

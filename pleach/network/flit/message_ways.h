@@ -15,8 +15,9 @@
 namespace pleach {
 
 // Of a rank's interfaces those that receive take turns in every step, by first chunk; what is
-// reduced the other way round, as a reduce_scatter is an all_gather backwards. Where each sends
-// over a link of its own, what comes over a rank's i-th link into it goes to the i-th.
+// reduced the other way round, as a reduce_scatter is an all_gather backwards. Published interfaces
+// take turns by published_turns(). Where each sends over a link of its own, what comes over a
+// rank's i-th link into it goes to the i-th.
 class MessageWays {
  public:
   // Jobs have no symmetry, and no streams through switches.
@@ -33,14 +34,19 @@ class MessageWays {
     const std::size_t way = at(ways_[at(job)][at(stream)]);
     return std::span(hops_).subspan(first_[way], first_[way + 1] - first_[way]);
   }
+  // Of what an interface may send in a step it takes the stream with the smallest.
+  int32_t turn(int32_t job, int32_t stream) const {
+    return turns_.empty() ? stream : turns_[at(job)][at(stream)];
+  }
 
  private:
   Status measure(const FlitOptions& options, std::span<const LoweredJob> jobs);
 
   int32_t vc_classes_ = 1;
   int64_t shortest_packet_ = INT64_MAX;
-  std::vector<std::vector<int32_t>> ways_;  // by job and stream
-  std::vector<std::size_t> first_;          // by way, and one more: of its hops
+  std::vector<std::vector<int32_t>> ways_;   // by job and stream
+  std::vector<std::vector<int32_t>> turns_;  // likewise, published; empty: as streams are numbered
+  std::vector<std::size_t> first_;           // by way, and one more: of its hops
   std::vector<uint16_t> hops_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -84,6 +85,51 @@ TEST(MessageWays, InterfacesOfATargetTakeTurns) {
             << spec << ", stream " << stream;
       }
     }
+  }
+}
+
+// By root and then chunk, and of one tree by the parent's edges: of the middle of a 3x3 mesh those
+// to 1, 3, 5 and 7. The tree of chunk 1 has root 4, that of chunk 0 root 8, to which 5 hands it on.
+TEST(MessageWays, PublishedInterfacesTakeTurnsByTree) {
+  const Schedule reduce = make_schedule(
+      {.collective = CollectiveKind::kReduceScatter, .rank_count = 9, .chunk_count = 9},
+      {{0, 1, 1, 4, kReduce, 0},
+       {0, 1, 4, 5, kReduce, 1},
+       {0, 1, 5, 8, kReduce, 2},
+       {4, 1, 7, 4, kReduce, 0},
+       {4, 1, 5, 4, kReduce, 0},
+       {4, 1, 3, 4, kReduce, 0}});
+  FlitOptions options{.routers = {}, .shape = {}, .interfaces = 4};
+  options.is_published = true;
+  const Ways ways("mesh:3x3", reduce, 9'000, options);
+  ASSERT_TRUE(ways.ways) << ways.ways.error().message;
+  const std::map<std::pair<int32_t, int32_t>, int32_t> turns = {
+      {{7, 4}, 0}, {{3, 4}, 1}, {{5, 4}, 2}, {{1, 4}, 3}, {{4, 5}, 0}, {{5, 8}, 0}};
+  const Order& order = ways.job.order();
+  for (int32_t stream = 0; stream < order.stream_count(); ++stream) {
+    const std::pair way(order.sources(stream).front(), order.targets(stream).front());
+    EXPECT_EQ(ways.interface_of(stream), turns.at(way)) << way.first << " to " << way.second;
+  }
+}
+
+// What a rank sends of one tree goes N, S, W, E, however its children are numbered.
+TEST(MessageWays, PublishedInterfacesGatherByEdge) {
+  const Schedule gather = make_schedule(
+      {.collective = CollectiveKind::kBroadcast, .rank_count = 9, .root = 4},
+      {{0, 1, 4, 1, kCopy}, {0, 1, 4, 3, kCopy}, {0, 1, 4, 5, kCopy}, {0, 1, 4, 7, kCopy}});
+  for (const bool is_published : {false, true}) {
+    FlitOptions options{.routers = {}, .shape = {}, .interfaces = 4};
+    options.is_published = is_published;
+    const Ways ways("mesh:3x3", gather, 9'000, options);
+    ASSERT_TRUE(ways.ways) << ways.ways.error().message;
+    std::map<int32_t, int32_t> targets;  // by turn
+    for (int32_t stream = 0; stream < 4; ++stream) {
+      targets[ways.ways->turn(0, stream)] = ways.job.order().targets(stream).front();
+    }
+    EXPECT_EQ(targets, (std::map<int32_t, int32_t>{{0, 1},
+                                                   {1, is_published ? 7 : 3},
+                                                   {2, is_published ? 3 : 5},
+                                                   {3, is_published ? 5 : 7}}));
   }
 }
 
