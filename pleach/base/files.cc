@@ -127,6 +127,17 @@ Result<std::string> read_file(const std::string& path, int64_t limit_bytes) {
       fmt::format("{} larger than {} bytes", is_device ? "it is a device, and" : "it is", limit));
 }
 
+std::size_t path_length(std::string_view text) {
+  for (std::size_t end = text.size(); end != std::string_view::npos && end > 0;
+       end = text.rfind(',', end - 1)) {
+    struct stat status = {};
+    if (stat(std::string(text.substr(0, end)).c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) {
+      return end;
+    }
+  }
+  return 0;
+}
+
 Result<std::string> read_text_file(const std::string& path, int64_t limit_bytes) {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   PLEACH_ASSIGN(text, read_file(path, limit_bytes));

@@ -18,6 +18,10 @@ Result<std::string> read_file(const std::string& path, int64_t limit_bytes = int
 // The same of a text, without the byte-order mark of UTF-8 that editors put before it.
 Result<std::string> read_text_file(const std::string& path, int64_t limit_bytes = int64_t{4} << 30);
 
+// How much of a text, up to a comma or its end, is the path of a file that is there: as much as
+// possible, as paths may have commas; 0: none of it.
+std::size_t path_length(std::string_view text);
+
 // Files that belong together: each is written beside its place when it is added, and all are put
 // there by commit(). Without it nothing has happened. What is replaced keeps its mode; a link to a
 // file stays a link. From the first file on, signals that would end the program wait for the end of

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "pleach/base/index.h"
+#include "pleach/base/options.h"
 #include "pleach/base/rng.h"
 
 namespace pleach {
@@ -55,6 +56,30 @@ TEST_F(Files, TextsAreReadWithoutAByteOrderMark) {
       EXPECT_EQ(read_text_file(path("text")).value(), text);
     }
   }
+}
+
+TEST_F(Files, PathsMayHaveCommas) {
+  ASSERT_TRUE(std::filesystem::create_directory(path("a,b")));
+  for (const char* file : {"a", "a,b/c", "a,b/c,d"}) {
+    ASSERT_TRUE(write_file(path(file), ""));
+  }
+  const struct {
+    std::string text, known;
+  } cases[] = {{"a", "a"},
+               {"a,x=1", "a"},
+               {"a,b", "a"},  // a folder is no file
+               {"a,b/c,x=1", "a,b/c"},
+               {"a,b/c,d,e", "a,b/c,d"},
+               {"b,a", ""},
+               {",", ""}};
+  for (const auto& [text, known] : cases) {
+    EXPECT_EQ(path_length(path(text)), known.empty() ? 0 : path(known).size()) << text;
+  }
+  EXPECT_EQ(path_length(""), 0U);
+
+  const std::string file = path("a,b/c,d");
+  EXPECT_EQ(split_specs("ring," + file + ",x=1," + path("a") + ",b").value(),
+            (std::vector<std::string>{"ring", file + ",x=1", path("a"), "b"}));
 }
 
 TEST_F(Files, ReadingStopsAtTheLimit) {

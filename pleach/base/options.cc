@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "pleach/base/files.h"
 #include "pleach/base/text.h"
 #include "pleach/base/units.h"
 
@@ -65,20 +66,34 @@ Result<Spec> parse_spec(std::string_view text) {
   return spec;
 }
 
+namespace {
+
+// The next of the words between commas, or the path of a file that has some.
+std::string_view next_word(std::string_view text) {
+  const std::string_view word = text.substr(0, text.find(','));
+  const std::string_view path = text.substr(0, path_length(text));
+  return path.size() > word.size() && path.find_first_of("/.") != path.npos ? path : word;
+}
+
+}  // namespace
+
 Result<std::vector<std::string>> split_specs(std::string_view text) {
   std::vector<std::string> specs;
-  for (const std::string_view word : split(text, ',')) {
-    if (trim(word).empty()) {
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::string_view whole = next_word(text.substr(begin));
+    begin += whole.size() + 1;
+    const std::string_view word = trim(whole);
+    if (word.empty()) {
       return invalid(quoted(text) + " has an empty name");
     }
     // What has a folder before the sign is a file.
     const auto equals = word.find('=');
     if (equals == std::string_view::npos || word.substr(0, equals).find('/') != word.npos) {
-      specs.emplace_back(trim(word));
+      specs.emplace_back(word);
     } else if (specs.empty()) {
       return invalid(quoted(text) + " starts with an option");
     } else {
-      specs.back() += "," + std::string(trim(word));
+      specs.back() += "," + std::string(word);
     }
   }
   return specs;

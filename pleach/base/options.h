@@ -33,8 +33,9 @@ struct Spec {
 };
 Result<Spec> parse_spec(std::string_view text);
 // "dear,bucket=25MiB,ddp" → "dear,bucket=25MiB" and "ddp": a word with = belongs to the spec before
-// it, unless there is a / before the sign, as in the path of a file. Errors: kInvalidArgument: an
-// empty name, or an option before any spec.
+// it, unless there is a / before the sign, as in the path of a file. The path of a file that is
+// there, with a / or a dot, may have commas. Errors: kInvalidArgument: an empty name, or an option
+// before any spec.
 Result<std::vector<std::string>> split_specs(std::string_view text);
 
 // Validated options: every descriptor has a value.

@@ -55,9 +55,17 @@ std::vector<OptionDescriptor> file_options() {
   return descriptors;
 }
 
-bool is_file(std::string_view spec) {
+// The path of a file, which may have commas where the file is there; empty: it is a shape.
+std::string_view path_of(std::string_view spec) {
+  const auto is_file = [](std::string_view path) {
+    return path.ends_with(".toml") || path.find('/') != std::string_view::npos;
+  };
+  const std::string_view known = spec.substr(0, path_length(spec));
+  if (is_file(known)) {
+    return known;
+  }
   const std::string_view path = spec.substr(0, spec.find(','));
-  return path.ends_with(".toml") || path.find('/') != std::string_view::npos;
+  return is_file(path) ? path : std::string_view();
 }
 
 // "20%" or "20" → 20.
@@ -410,12 +418,12 @@ Result<Topology> make_shape(const Spec& spec) {
 }
 
 Result<Topology> parse_topology(std::string_view spec) {
-  if (!is_file(spec)) {
+  const std::string path(path_of(spec));
+  if (path.empty()) {
     PLEACH_ASSIGN(parsed, parse_spec(spec));
     return make_shape(parsed);
   }
   // The path may hold colons, which parse_spec would take for the start of an argument.
-  const std::string path(spec.substr(0, spec.find(',')));
   PLEACH_ASSIGN(parsed, parse_spec("file" + std::string(spec.substr(path.size()))));
   return read_topology_file(parsed, path);
 }
