@@ -39,10 +39,13 @@ std::vector<int32_t> cycle_of(const std::map<int32_t, TraceWait>& wait_of) {
 std::string told(const Trace& trace, const TraceWait& wait) {
   const WorkerTrace& worker = trace.workers[at(wait.node.worker)];
   const TraceNode& node = worker.nodes[at(wait.node.node)];
-  return fmt::format("rank {}{} waits in {} {} for rank {}", worker.ranks.front(),
-                     worker.file.empty() ? "" : " (" + quoted(worker.file) + ")",
-                     node.kind == TraceNodeKind::kReceive ? "receive" : "collective",
-                     quoted(trace.names[at(node.name)]),
+  const std::string what =
+      node.kind == TraceNodeKind::kReceive
+          ? "receive " + quoted(trace.names[at(node.name)])
+          : fmt::format("collective {} of {}", quoted(trace.names[at(node.name)]),
+                        quoted(trace.families[at(node.family)].name));
+  return fmt::format("rank {}{} waits in {} for rank {}", worker.ranks.front(),
+                     worker.file.empty() ? "" : " (" + quoted(worker.file) + ")", what,
                      trace.workers[at(wait.worker)].ranks.front());
 }
 
