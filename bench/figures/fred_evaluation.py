@@ -9,6 +9,7 @@ algorithms that a fabric has for it, at its best number of segments. With --chec
 """
 import dataclasses
 import functools
+import math
 import pathlib
 import sys
 
@@ -195,6 +196,10 @@ TRAININGS = [
 ]
 
 
+# Beyond this a roofline is none.
+MOST_FASTER = 1e5
+
+
 @functools.lru_cache(maxsize=None)
 def train(binary, fabric, workload, strategy, batch, faster, admission=None):
     """The row of `pleach train`; with full costs where it says what switches have inside."""
@@ -207,16 +212,15 @@ def train(binary, fabric, workload, strategy, batch, faster, admission=None):
 
 def calibrated(binary, training):
     """How much faster than an H100's roofline computation has to be for its share on the mesh."""
-    faster = 1.0
-    for _ in range(12):
+    # The faster, the smaller the share; how fast it falls depends on what computation hides.
+    slow, fast = 1.0, MOST_FASTER
+    while fast / slow > 1.0001:
+        faster = math.sqrt(slow * fast)
         row = train(binary, "mesh", training.workload, training.strategy, training.batch, faster)
         share = row["compute_s"] / row["iteration_s"]
-        if abs(share - training.computes) < 1e-3:
+        if abs(share - training.computes) < 1e-4:
             break
-        # As if all else stayed as long as it is.
-        rest_s = row["iteration_s"] - row["compute_s"]
-        wanted_s = training.computes / (1 - training.computes) * rest_s
-        faster *= row["compute_s"] / wanted_s
+        slow, fast = (faster, fast) if share > training.computes else (slow, faster)
     return float(f"{faster:.4g}")
 
 

@@ -50,6 +50,11 @@ RING, RING_2D, HDRM = Setting("ring"), Setting("ring_2d"), Setting("hdrm")
 DOUBLE_TREE = Setting("double_binary_tree", model="flit,interfaces=1", reduces_first=True)
 PACKETS = Setting("multitree", "lockstep")
 MESSAGES = Setting("multitree", "lockstep", "message")
+# By the rules of the published interfaces; its 2D ring knows no priorities.
+PUBLISHED_RING_2D = Setting("ring_2d,order=published",
+                            model="flit,interface=published,priority=none")
+PUBLISHED_PACKETS = Setting("multitree", "lockstep", model="flit,interface=published")
+PUBLISHED_MESSAGES = Setting("multitree", "lockstep", "message", "flit,interface=published")
 BY_STEP_RULE = Setting("multitree,step_rule=complete", "lockstep", "message")
 LABELS = {RING: "ring", DOUBLE_TREE: "double_binary_tree", RING_2D: "ring_2d", HDRM: "hdrm",
           PACKETS: "multitree, packets", MESSAGES: "multitree, messages",
