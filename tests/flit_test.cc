@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -145,6 +146,38 @@ TEST(Flit, PublishedInterfacesTakeWhatTheirSimulatorTakes) {
   for (const auto& [setting, expected, tolerance] : rows) {
     EXPECT_NEAR(static_cast<double>(cycles(setting)), expected, tolerance * expected)
         << setting.topology << ' ' << setting.algorithm << ' ' << setting.size_kib;
+  }
+}
+
+// Whatever the schedule and the gate, published interfaces come to an end, with the same messages.
+TEST(Flit, PublishedInterfacesFinish) {
+  for (const char* network :
+       {"torus:3x3", "mesh:4x2", "ring:5", "switch:6", "fat_tree:8,radix=4"}) {
+    for (const char* algorithm :
+         {"ring", "bidirectional_ring", "ring_2d", "recursive_doubling", "halving_doubling",
+          "direct", "multitree", "hierarchical", "tree", "double_binary_tree"}) {
+      const Topology topology = support::topology_of(wired(network));
+      const auto schedule = synthesize(
+          {.topology = topology, .participants = {}, .collective = CollectiveKind::kAllReduce},
+          algorithm);
+      if (!schedule) {
+        continue;  // not for this network
+      }
+      for (const Gate gate : {Gate::kDataflow, Gate::kInOrder, Gate::kLockstep, Gate::kOracle}) {
+        for (const int32_t segments : {1, 3}) {
+          const Job job{borrowed(*schedule), 20'000, 0};
+          std::map<std::string, int64_t> events;
+          for (const char* model : {"flit", "flit,interface=published"}) {
+            const auto result = simulate(
+                model, topology, {&job, 1},
+                {.segment_count = segments, .gate = gate, .flow_control = FlowControl::kMessage});
+            ASSERT_TRUE(result) << network << ' ' << algorithm << ' ' << result.error().message;
+            events[model] = result->use.event_count;
+          }
+          EXPECT_EQ(events["flit"], events["flit,interface=published"]);
+        }
+      }
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 
 #include "pleach/base/check.h"
@@ -225,12 +226,15 @@ void FlitEngine::run_cycle(int64_t cycle) {
 // What has come out of the routers, published interface by interface.
 void FlitEngine::deliver(int64_t now_ps) {
   const auto delivered = network_.routers->delivered();
-  std::vector<FlitDelivery> flits(delivered.begin(), delivered.end());
-  std::erase_if(flits, [](const FlitDelivery& flit) { return !flit.tail; });
+  std::vector<FlitDelivery> sorted;
   if (options_.is_published) {
-    std::ranges::sort(flits, {}, &FlitDelivery::interface);
+    sorted.assign(delivered.begin(), delivered.end());
+    std::ranges::sort(sorted, {}, &FlitDelivery::interface);
   }
-  for (const FlitDelivery& flit : flits) {
+  for (const FlitDelivery& flit : options_.is_published ? std::span(sorted) : delivered) {
+    if (!flit.tail) {
+      continue;
+    }
     if (const auto number = network_.interfaces->complete(flit.packet)) {
       const SendPools::Flight flight = pools_.remove(*number);
       ++counted_.messages;

@@ -178,14 +178,14 @@ TEST(Interfaces, TakeInWhatTheirBuffersHold) {
   }
 }
 
-// A queue into which a sub-message goes only where all of it has room: a fifth one of 17 flits
-// finds 68 of 80 there, and as many as have left meanwhile.
+// A queue of 80 flits into which a sub-message of 17 goes only where all of it has room.
 TEST(Interfaces, MayKeepTheirQueueToItsPlaces) {
   for (const bool fills_queue : {true, false}) {
     Bench bench({.message_places = 1, .send_places = 1, .fills_queue = fills_queue});
     bench.take(0, 256 * 20, 1);
     const Times times = bench.run().at(1);
-    // The 18th goes into the queue when 80 flits, or 68, are left of the 17 before it.
+    // The 20th leaves the memory when the 18th goes into the queue: when fewer than 80 flits of
+    // those before it are left, or no more than 63.
     EXPECT_EQ(times.taken, fills_queue ? 17 * 17 - 80 + 4 : 17 * 17 - 63 + 3);
     EXPECT_EQ(times.complete, 9 + 17 * 20) << "the wire never waits";
   }
