@@ -165,10 +165,15 @@ Result<BenchmarkOptions> understand_benchmark(const CommandLine& line) {
 Result<RunSettings> understand_run(const CommandLine& line) {
   RunSettings settings;
   PLEACH_SET(settings.benchmark, understand_benchmark(line));
-  settings.transport = line.text("--transport");
-  PLEACH_TRY(from_option("--transport", check_transport(settings.transport)));
+  // As for process groups of PyTorch.
+  constexpr const char* kVariable = "PLEACH_TRANSPORT";
+  const std::string variable = process_environment(kVariable).value_or("");
+  const bool is_of_variable = !line.given("--transport") && !variable.empty();
+  const std::string where = is_of_variable ? kVariable : "--transport";
+  settings.transport = is_of_variable ? variable : line.text("--transport");
+  PLEACH_TRY(from_option(where, check_transport(settings.transport)));
   if (settings.transport != kAutoTransport) {
-    PLEACH_ASSIGN(kind, from_option("--transport", transports().select(settings.transport)));
+    PLEACH_ASSIGN(kind, from_option(where, transports().select(settings.transport)));
     settings.spans_processes = kind.entry->spans_processes;
   }
   PLEACH_SET(settings.landing_places, line.count("--landing-places", 1, kMostPlaces));

@@ -470,6 +470,31 @@ class Starters(unittest.TestCase):
         self.assertRegex(result.stderr, r"^pleach run: .*RANK.*seven.*\n$")
 
 
+class TransportOfTheEnvironment(unittest.TestCase):
+    def run_with(self, *options, transport):
+        return subprocess.run([PLEACH, *SHORT_RUN, "--ranks", "2", "--json", *options],
+                              capture_output=True, text=True, timeout=START_S, check=False,
+                              env=clean_environment(PLEACH_TRANSPORT=transport))
+
+    def test_is_taken_where_no_option_names_one(self):
+        shm = ("--transport", "shm")
+        for options, transport, taken in (((), "tcp", "tcp"), (shm, "tcp", "shm"),
+                                          (shm, "typo", "shm")):
+            result = self.run_with(*options, transport=transport)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(json.loads(result.stdout)["transport"], taken)
+
+    def test_is_refused_where_it_is_none(self):
+        for transport, told in (("typo", "unknown transport 'typo'"),
+                                ("tcp,sockets=99", "'99' is outside 1 to 16"),
+                                ("\x1b[31m", "unknown transport '\\x1b[31m'")):
+            result = self.run_with(transport=transport)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(result.stderr.count("\n"), 1)
+            self.assertTrue(result.stderr.startswith("pleach run: PLEACH_TRANSPORT: "))
+            self.assertIn(told, result.stderr)
+
+
 class OutputFile(unittest.TestCase):
     def test_is_nccl_tests_json_and_keeps_what_was_there(self):
         with tempfile.TemporaryDirectory() as folder:
