@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -49,6 +50,18 @@ int64_t cycles(const Setting& what) {
   return run(what).use.cycles.value_or(-1);
 }
 
+struct Expected {
+  Setting setting;
+  double cycles, tolerance;
+};
+
+void expect_cycles(std::span<const Expected> rows) {
+  for (const auto& [setting, expected, tolerance] : rows) {
+    EXPECT_NEAR(static_cast<double>(cycles(setting)), expected, tolerance * expected)
+        << setting.topology << ' ' << setting.algorithm << ' ' << setting.size_kib;
+  }
+}
+
 // Steps · (flits + what a hop takes) + reductions, and the last credit's way home.
 TEST(Flit, RingsTakeStepsTimesFlitsAndHops) {
   const struct {
@@ -81,10 +94,7 @@ TEST(Flit, MultiTreeTakesWhatItsEvaluationSays) {
   constexpr FlowControl kPacket = FlowControl::kPacket, kMessage = FlowControl::kMessage;
   const std::string one = "flit,interfaces=1";
   const std::string mesh = "multitree,step_rule=published";
-  const struct {
-    Setting setting;
-    double cycles, tolerance;
-  } rows[] = {
+  const Expected rows[] = {
       {{"torus:4x4", "multitree,interfaces=1", 32, kLockstep, kPacket, one}, 4570, 0.001},
       {{"torus:4x4", "multitree,interfaces=1", 256, kLockstep, kPacket, one}, 33242, 0.001},
       {{"torus:8x8", "multitree,interfaces=1", 32, kLockstep, kPacket, one}, 5048, 0.001},
@@ -107,10 +117,7 @@ TEST(Flit, MultiTreeTakesWhatItsEvaluationSays) {
       {{"bigraph:4x8", "hdrm", 32}, 9249, 0.001},
       {{"mesh:4x4", "ring_2d", 32}, 7986, 0.1},
   };
-  for (const auto& [setting, expected, tolerance] : rows) {
-    EXPECT_NEAR(static_cast<double>(cycles(setting)), expected, tolerance * expected)
-        << setting.topology << ' ' << setting.algorithm << ' ' << setting.size_kib;
-  }
+  expect_cycles(rows);
 }
 
 // By the rules of its interfaces, what the authors' simulator takes with free interfaces taken in
@@ -123,10 +130,7 @@ TEST(Flit, PublishedInterfacesTakeWhatTheirSimulatorTakes) {
   const std::string plain = model + ",priority=none";
   const std::string mesh = "multitree,step_rule=published";
   const std::string rings = "ring_2d,order=published";
-  const struct {
-    Setting setting;
-    double cycles, tolerance;
-  } rows[] = {
+  const Expected rows[] = {
       {{"torus:4x4", "multitree", 32, kLockstep, kMessage, model}, 3'322, 0.01},
       {{"torus:4x4", "multitree", 256, kLockstep, kMessage, model}, 17'651, 0.07},
       {{"torus:4x4", "multitree", 1024, kLockstep, kMessage, model}, 47'147, 0.01},
@@ -143,10 +147,7 @@ TEST(Flit, PublishedInterfacesTakeWhatTheirSimulatorTakes) {
       {{"mesh:4x4", rings, 256, kInOrder, kPacket, plain}, 43'188, 0.05},
       {{"torus:4x4", "ring", 256, kInOrder, kPacket, model}, 39'584, 0.0001},
   };
-  for (const auto& [setting, expected, tolerance] : rows) {
-    EXPECT_NEAR(static_cast<double>(cycles(setting)), expected, tolerance * expected)
-        << setting.topology << ' ' << setting.algorithm << ' ' << setting.size_kib;
-  }
+  expect_cycles(rows);
 }
 
 // Whatever the schedule and the gate, published interfaces come to an end, with the same messages.

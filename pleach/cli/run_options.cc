@@ -165,7 +165,7 @@ Result<BenchmarkOptions> understand_benchmark(const CommandLine& line) {
 Result<RunSettings> understand_run(const CommandLine& line) {
   RunSettings settings;
   PLEACH_SET(settings.benchmark, understand_benchmark(line));
-  // As for process groups of PyTorch.
+  // The variable chooses for PyTorch's process groups, too.
   constexpr const char* kVariable = "PLEACH_TRANSPORT";
   const std::string variable = process_environment(kVariable).value_or("");
   const bool is_of_variable = !line.given("--transport") && !variable.empty();

@@ -10,8 +10,8 @@ namespace pleach {
 
 namespace {
 
-// Of the commits that one follows without a send between them, all of them reductions, the first's
-// place among the arrivals of the slot; by commit.
+// By commit, the place among its slot's arrivals of the first one of its run. A run is reductions
+// that follow each other without a send between them.
 std::vector<int32_t> any_order(const Order& order) {
   std::vector<int32_t> first(at(order.commit_count()));
   for (int32_t slot = 0; slot < order.slot_count(); ++slot) {

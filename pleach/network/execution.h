@@ -29,8 +29,8 @@ namespace pleach {
 struct InterfaceRules {
   NopTimes nops = {};  // with Gate::kLockstep
   ReduceRules reductions = {};
-  // What is reduced into a chunk between two of its sends is so in the order in which it arrives,
-  // not in the schedule's. The bits of a sum then depend on when messages come.
+  // Reductions into a chunk between two of its sends happen in the order in which they arrive, not
+  // in the schedule's. The bits of a sum then depend on when messages come.
   bool reduces_as_they_arrive = false;
   StepGate::Phases phases = StepGate::Phases::kOverlap;  // with a gate
 };

@@ -43,7 +43,7 @@ class StepGate {
   // A send of the rank's open slot is over.
   void over(int32_t rank) { --lines_[at(line_of(rank))].left; }
   bool are_phases_apart() const { return !phases_.end.empty(); }
-  // What arrived at the rank in a step has committed. Returns whether slots of other lines may open
+  // An arrival of a step has committed at the rank. Returns whether slots of other lines may open
   // with it. Precondition: phases are apart.
   bool committed(int32_t rank, int32_t step, int32_t segment);
   // Opens the following slots as far as they go now. Called at the start, after over() and

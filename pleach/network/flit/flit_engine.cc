@@ -223,7 +223,7 @@ void FlitEngine::run_cycle(int64_t cycle) {
   routers.end_cycle();
 }
 
-// What has come out of the routers, published interface by interface.
+// Messages arrive whose last flits came out: with published interfaces, one after the other.
 void FlitEngine::deliver(int64_t now_ps) {
   const auto delivered = network_.routers->delivered();
   std::vector<FlitDelivery> sorted;

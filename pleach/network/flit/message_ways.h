@@ -34,7 +34,7 @@ class MessageWays {
     const std::size_t way = at(ways_[at(job)][at(stream)]);
     return std::span(hops_).subspan(first_[way], first_[way + 1] - first_[way]);
   }
-  // Of what an interface may send in a step it takes the stream with the smallest.
+  // An interface takes the stream with the smallest of those that it may send in a step.
   int32_t turn(int32_t job, int32_t stream) const {
     return turns_.empty() ? stream : turns_[at(job)][at(stream)];
   }

@@ -112,7 +112,7 @@ TEST(MessageWays, PublishedInterfacesTakeTurnsByTree) {
   }
 }
 
-// What a rank sends of one tree goes N, S, W, E, however its children are numbered.
+// A rank serves its children in one tree N, S, W, E, however they are numbered.
 TEST(MessageWays, PublishedInterfacesGatherByEdge) {
   const Schedule gather = make_schedule(
       {.collective = CollectiveKind::kBroadcast, .rank_count = 9, .root = 4},

@@ -15,8 +15,8 @@ class Roots {
  public:
   explicit Roots(const Order& order) : order_(order), roots_(at(order.stream_count()), -1) {}
 
-  // What is reduced goes on from its target as that sends it next, and otherwise ends there; what
-  // is copied has come to its source as that received it last, or begins there. Streams are
+  // A reduction goes on from its target as that sends the chunk next, and otherwise ends there; a
+  // copy came to its source as that received the chunk last, or begins there. Streams are
   // numbered by step, and those of one step do not follow each other.
   std::vector<int32_t> find() && {
     for (int32_t end = order_.stream_count(); end > 0;) {
@@ -75,14 +75,14 @@ class Roots {
   std::vector<int32_t> known_ = std::vector<int32_t>(at(order_.slot_count()), -1);
 };
 
-// Of the link from a node to another among those that leave it.
+// The place of the link from a node to another among those that leave it.
 int64_t place_of(const Topology& topology, NodeId from, NodeId to) {
   const auto links = topology.links_out(from);
   return std::ranges::find(links, to, [&](LinkId link) { return topology.link(link).target; }) -
          links.begin();
 }
 
-// What is sent or received of a tree in a step over the edges of one parent.
+// The messages of a tree in a step that go over one parent's edges.
 struct Edges {
   int32_t step, root, parent, chunk;
   auto operator<=>(const Edges&) const = default;
